@@ -9,7 +9,7 @@
 #include "drivers/soft/rx_table.h"
 #include "drivers/soft/soft_frame.h"
 #include "lib/base/contract.h"
-#include "lib/wire/icrc.h"
+#include "lib/wire/icrc/icrc.h"
 
 namespace ipoib::soft {
 namespace {

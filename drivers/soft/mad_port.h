@@ -16,7 +16,7 @@
 #include "drivers/soft/soft_frame.h"
 #include "lib/fabric/hca.h"
 #include "lib/fabric/qp1.h"
-#include "lib/wire/icrc.h"
+#include "lib/wire/icrc/icrc.h"
 
 namespace ipoib::soft {
 

@@ -11,7 +11,7 @@
 #include "drivers/soft/connected/connected_port.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
-#include "lib/wire/icrc.h"
+#include "lib/wire/icrc/icrc.h"
 #include "lib/wire/mad.h"
 
 namespace ipoib::soft {

@@ -10,7 +10,7 @@
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/fabric/segments.h"
-#include "lib/wire/icrc.h"
+#include "lib/wire/icrc/icrc.h"
 
 namespace ipoib::soft {
 

@@ -13,7 +13,7 @@
 #include "lib/wire/be.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/iba.h"
-#include "lib/wire/icrc.h"
+#include "lib/wire/icrc/icrc.h"
 
 namespace ipoib::wire {
 

@@ -18,7 +18,7 @@
 
 #include "drivers/soft/soft_hca.h"
 #include "lib/fabric/packet_meta.h"
-#include "lib/wire/icrc.h"
+#include "lib/wire/icrc/icrc.h"
 #include "tests/support/drops.h"
 #include "tests/support/mbufs.h"
 #include "tests/support/soft_frames.h"

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "lib/wire/be.h"
-#include "lib/wire/icrc.h"
+#include "lib/wire/icrc/icrc.h"
 
 namespace ipoib::mgmt {
 namespace {

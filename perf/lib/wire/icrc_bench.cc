@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ICRC by packet length: icrc(), icrc_portable(), which uses ISA-L, and as the reference a
-// table like that of the oldest zlib. Also the VCRC.
+// The ICRC by packet length: icrc() with each kernel of the CPU, and as the reference a table like
+// that of the oldest zlib. Also the VCRC.
 #include <array>
 
 #include "lib/wire/iba.h"
-#include "lib/wire/icrc.h"
+#include "lib/wire/icrc/icrc.h"
 #include "perf/bench.h"
 #include "perf/lib/wire/bench_packets.h"
 
@@ -42,11 +42,30 @@ void run(benchmark::State& state, std::size_t pool, Checksum checksum) {
   for (auto _ : state) benchmark::DoNotOptimize(checksum(packets.next().first(covered)));
 }
 
+/// Selects a kernel for the life of this object.
+class Selected {
+ public:
+  Selected(benchmark::State& state, wire::IcrcKernel kernel) {
+    if (!wire::select_icrc_kernel(kernel)) state.SkipWithError("not a kernel of this CPU");
+  }
+  ~Selected() {
+    for (const auto kernel :
+         {wire::IcrcKernel::kClmul, wire::IcrcKernel::kAvx2, wire::IcrcKernel::kAvx512})
+      (void)wire::select_icrc_kernel(kernel);
+  }
+  Selected(const Selected&) = delete;
+  Selected& operator=(const Selected&) = delete;
+};
+
+template <wire::IcrcKernel kKernel>
 void icrc(benchmark::State& state) {
+  const Selected selected{state, kKernel};
   run(state, Packets::kHot, wire::icrc);
 }
 /// Computes 32 ICRCs per call.
+template <wire::IcrcKernel kKernel>
 void icrc_burst(benchmark::State& state) {
+  const Selected selected{state, kKernel};
   constexpr std::size_t kBurst = 32;
   const auto covered = static_cast<std::size_t>(state.range(0));
   Packets packets{Packets::kHot, false, covered - wire::kUdLocalHeaderLen};
@@ -62,9 +81,6 @@ void icrc_burst(benchmark::State& state) {
 void icrc_cold(benchmark::State& state) {
   run(state, Packets::kCold, wire::icrc);
 }
-void icrc_portable(benchmark::State& state) {
-  run(state, Packets::kHot, wire::icrc_portable);
-}
 void icrc_table(benchmark::State& state) {
   run(state, Packets::kHot, icrc_by_table);
 }
@@ -76,9 +92,13 @@ void lengths(benchmark::internal::Benchmark* b) {
   // 96 octets cover an IP packet of 64. 2076 and 4124 cover full packets of MTU 2048 and 4096.
   for (const int len : {64, 96, 128, 256, 512, 1024, 2048, 2076, 4096, 4124}) b->Arg(len);
 }
-BENCHMARK(icrc)->Apply(lengths);
-BENCHMARK(icrc_burst)->Apply(lengths);
-BENCHMARK(icrc_portable)->Apply(lengths);
+BENCHMARK_TEMPLATE(icrc, wire::IcrcKernel::kPortable)->Apply(lengths);
+BENCHMARK_TEMPLATE(icrc, wire::IcrcKernel::kClmul)->Apply(lengths);
+BENCHMARK_TEMPLATE(icrc, wire::IcrcKernel::kAvx2)->Apply(lengths);
+BENCHMARK_TEMPLATE(icrc, wire::IcrcKernel::kAvx512)->Apply(lengths);
+BENCHMARK_TEMPLATE(icrc_burst, wire::IcrcKernel::kClmul)->Apply(lengths);
+BENCHMARK_TEMPLATE(icrc_burst, wire::IcrcKernel::kAvx2)->Apply(lengths);
+BENCHMARK_TEMPLATE(icrc_burst, wire::IcrcKernel::kAvx512)->Apply(lengths);
 BENCHMARK(icrc_table)->Apply(lengths);
 BENCHMARK(icrc_cold)->Arg(96)->Arg(2048);
 BENCHMARK(vcrc)->Arg(96)->Arg(2048);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/wire/icrc.h"
+#include "lib/wire/icrc/icrc.h"
 
 #include <gtest/gtest.h>
 
@@ -136,7 +136,22 @@ TEST(Crc, EveryGeneratedFrameVerifies) {
   }
 }
 
-TEST(Icrc, KernelsAgreeWithTheDefinitionAtEveryLength) {
+/// Runs with each kernel that this CPU has.
+class IcrcKernels : public testing::TestWithParam<IcrcKernel> {
+ protected:
+  void SetUp() override {
+    if (!select_icrc_kernel(GetParam())) GTEST_SKIP() << "this CPU does not have the kernel";
+  }
+  void TearDown() override {
+    for (const auto kernel : {IcrcKernel::kClmul, IcrcKernel::kAvx2, IcrcKernel::kAvx512})
+      (void)select_icrc_kernel(kernel);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Each, IcrcKernels,
+                         testing::Values(IcrcKernel::kPortable, IcrcKernel::kClmul,
+                                         IcrcKernel::kAvx2, IcrcKernel::kAvx512));
+
+TEST_P(IcrcKernels, AgreeWithTheDefinitionAtEveryLength) {
   std::mt19937 random{0x1c7c};
   Bytes packet(4096 + 80);
   for (const bool global : {false, true}) {
@@ -153,7 +168,7 @@ TEST(Icrc, KernelsAgreeWithTheDefinitionAtEveryLength) {
   }
 }
 
-TEST(Icrc, ReadsNothingOutsideThePacket) {
+TEST_P(IcrcKernels, ReadNothingOutsideThePacket) {
   // The packet fills its heap block exactly, so AddressSanitizer finds reads beyond its end.
   for (std::size_t len = 20; len <= 600; ++len) {
     Bytes packet(len, std::byte{0x5a});
@@ -162,7 +177,7 @@ TEST(Icrc, ReadsNothingOutsideThePacket) {
   }
 }
 
-TEST(Icrc, BurstsAgreeWithSinglePackets) {
+TEST_P(IcrcKernels, BurstsAgreeWithSinglePackets) {
   std::mt19937 random{0xb0257};
   std::vector<Bytes> packets;
   // Each packet fills its heap block exactly, so AddressSanitizer finds reads beyond its end. The
@@ -174,6 +189,8 @@ TEST(Icrc, BurstsAgreeWithSinglePackets) {
   };
   for (std::size_t size = 20; size <= 540; size += 4)
     for (int i = 0; i < 4; ++i) add(size, false);
+  for (const std::size_t size : {516U, 1024U, 2076U, 4124U, 4160U})
+    for (int i = 0; i < 6; ++i) add(size, i == 3);
   for (unsigned i = 0; i < 4000; ++i)
     add(60 + random() % 600 / (1 + i % 2 * 3) * (1 + i % 3), i % 7 == 0);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/wire/icrc.h"
+#include "lib/wire/icrc/icrc.h"
 
 #include <isa-l/crc.h>
 

@@ -30,6 +30,15 @@ void icrc_burst(std::span<const Covered> packets, std::span<std::uint32_t> out) 
 /// icrc() without CPU-specific instructions: the fallback of icrc() and the reference of its tests.
 [[nodiscard]] std::uint32_t icrc_portable(std::span<const std::byte> packet) noexcept;
 
+/// Implementations of icrc(), each faster than the one before: ISA-L's CRC, PCLMULQDQ, and
+/// VPCLMULQDQ on 256 and on 512 bits.
+enum class IcrcKernel : std::uint8_t { kPortable, kClmul, kAvx2, kAvx512 };
+
+/// icrc() and icrc_burst() use the fastest kernel of the CPU; this selects another one, for tests and
+/// benchmarks. Returns false if the CPU does not have it. No other thread may compute an ICRC
+/// meanwhile.
+bool select_icrc_kernel(IcrcKernel kernel) noexcept;
+
 /// VCRC of a packet, from the LRH through the ICRC; stored least significant octet first.
 [[nodiscard]] std::uint16_t vcrc(std::span<const std::byte> packet) noexcept;
 

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// icrc() for CPUs without an implementation of their own.
+#include "lib/wire/icrc/icrc.h"
+
+namespace ipoib::wire {
+
+std::uint32_t icrc(std::span<const std::byte> packet) noexcept {
+  return icrc_portable(packet);
+}
+
+void icrc_burst(std::span<const Covered> packets, std::span<std::uint32_t> out) noexcept {
+  for (std::size_t i = 0; i < packets.size(); ++i) out[i] = icrc(packets[i].span());
+}
+
+bool select_icrc_kernel(IcrcKernel kernel) noexcept {
+  return kernel == IcrcKernel::kPortable;
+}
+
+}  // namespace ipoib::wire
