@@ -267,8 +267,7 @@ if [[ -e build/tests/clang-built ]]; then
   long_step "tests/fuzz/run, half an hour" 3600 tests/fuzz/run 0.5
 fi
 if [[ -e build/tests/tsan-built ]]; then
-  TSAN_OPTIONS="suppressions=$PWD/tests/threads/tsan.supp" \
-    unit_tests build-tsan 600 unit_base threads_test
+  unit_tests build-tsan 600 unit_base threads_test
 fi
 
 for benchmark in build/perf/*/*_bench build/perf/*/*/*_bench; do

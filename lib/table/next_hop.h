@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The targets of prefixes. Prefixes map to next-hop numbers (24 bits, rte_lpm); the management
+// The targets of prefixes. Prefixes map to next-hop numbers (24 bits); the management
 // lcore writes the next-hop table, and every worker reads it.
 #pragma once
 

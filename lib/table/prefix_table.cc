@@ -1,41 +1,63 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/table/prefix_table.h"
 
-#include <rte_errno.h>
 #include <rte_rcu_qsbr.h>
 
-#include <new>
-
-#include "lib/base/contract.h"
+#include "lib/table/hash_seed.h"
 
 namespace ipoib::table {
+namespace {
+
+constexpr std::uint8_t kGroupLen = 24;
+constexpr std::size_t kEntries = std::size_t{1} << kGroupLen;
+constexpr std::uint32_t kLenShift = 24;
+constexpr std::uint32_t kLenMask = 63;
+
+std::uint32_t mask_of(std::uint8_t len) noexcept {
+  return len == 0 ? 0 : ~std::uint32_t{0} << (32 - len);
+}
+
+std::uint32_t len_of(std::uint32_t entry) noexcept {
+  return (entry >> kLenShift) & kLenMask;
+}
+
+/// Release: a reader of the number sees the next hop, or the group, that it names.
+void store(std::uint32_t& entry, std::uint32_t value) noexcept {
+  std::atomic_ref{entry}.store(value, std::memory_order_release);
+}
+
+/// Replaces the entries that no longer prefix owns.
+void replace(std::span<std::uint32_t> range, std::uint8_t len, std::uint32_t with) noexcept {
+  for (std::uint32_t& entry : range)
+    if (len_of(entry) <= len) store(entry, with);
+}
+
+}  // namespace
+
+std::size_t PrefixTable::Hash::operator()(std::uint32_t addr) const noexcept {
+  std::uint64_t state = seed ^ addr;
+  return next_random(state);
+}
+
+PrefixTable::PrefixTable(const Config& config, rte_rcu_qsbr* rcu)
+    : max_prefixes_{config.max_prefixes}, in_group_(config.max_groups), rcu_{rcu} {
+  prefixes_.fill(Prefixes(0, Hash{config.seed}));
+  for (std::uint32_t i = config.max_groups; i > 0; --i) free_groups_.push_back(i - 1);
+}
 
 Result<std::unique_ptr<PrefixTable>> PrefixTable::create(const Config& config, rte_rcu_qsbr* rcu) {
   expects_management();
-  rte_lpm_config lpm_config{};
-  lpm_config.max_rules = config.max_prefixes;
-  lpm_config.number_tbl8s = config.max_groups;
-  rte_lpm* const lpm = rte_lpm_create(config.name.c_str(), config.socket, &lpm_config);
-  if (lpm == nullptr)
-    return fail(Errc::kNoResources, "prefix table {} of {} prefixes and {} groups: {}", config.name,
-                config.max_prefixes, config.max_groups, rte_strerror(rte_errno));
-  std::unique_ptr<PrefixTable> table{new (std::nothrow) PrefixTable{lpm}};
-  if (!table) {
-    rte_lpm_free(lpm);
-    return fail(Errc::kNoResources, "no memory for prefix table {}", config.name);
-  }
-  // A freed group waits in a queue for the grace period; no call blocks.
-  rte_lpm_rcu_config rcu_config{};
-  rcu_config.v = rcu;
-  rcu_config.mode = RTE_LPM_QSBR_MODE_DQ;
-  if (rte_lpm_rcu_qsbr_add(lpm, &rcu_config) != 0)
-    return fail(Errc::kNoResources, "prefix table {}: cannot attach RCU: {}", config.name,
-                rte_strerror(rte_errno));
+  std::unique_ptr<PrefixTable> table{new PrefixTable{config, rcu}};
+  const auto allocate = [&](std::size_t n) {
+    return Entries{static_cast<Entry*>(rte_zmalloc_socket(config.name.c_str(), n * sizeof(Entry),
+                                                          RTE_CACHE_LINE_SIZE, config.socket))};
+  };
+  table->entries_ = allocate(kEntries);
+  table->groups_ = allocate(std::size_t{config.max_groups} * kGroupSize);
+  if (!table->entries_ || !table->groups_)
+    return fail(Errc::kNoResources, "no memory for prefix table {} of {} groups", config.name,
+                config.max_groups);
   return table;
-}
-
-PrefixTable::~PrefixTable() {
-  rte_lpm_free(lpm_);
 }
 
 Status PrefixTable::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
@@ -45,15 +67,23 @@ Status PrefixTable::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
   if (next_hop >= kMaxNextHops)
     return fail(Errc::kInvalidArgument, "invalid next hop {} of {}, allowed: below {}", next_hop,
                 wire::to_string(prefix), kMaxNextHops);
-  if (prefix.len == 0) {
-    // Release: pairs with the load in view(). A reader of the number sees its next hop, too.
-    default_.store(next_hop, std::memory_order_release);
-    has_default_ = true;
-    return {};
+  const std::uint8_t len = prefix.len;
+  const std::uint32_t addr = prefix.addr.v4_host() & mask_of(len);
+  Entry& entry = entries_[addr / kGroupSize];
+  if (auto known = prefixes_[len].find(addr); known != prefixes_[len].end()) {
+    known->second = next_hop;
+  } else {
+    if (size_ == max_prefixes_)
+      return fail(Errc::kNoResources, "no room for prefix {}: there are {}",
+                  wire::to_string(prefix), size_);
+    if (len > kGroupLen && !open_group(entry))
+      return fail(Errc::kNoResources, "no room for prefix {}: all {} groups are in use",
+                  wire::to_string(prefix), in_group_.size());
+    prefixes_[len].emplace(addr, next_hop);
+    ++size_;
+    if (len > kGroupLen) ++in_group_[entry & kNumber];
   }
-  if (const int rc = rte_lpm_add(lpm_, prefix.addr.v4_host(), prefix.len, next_hop); rc != 0)
-    return fail(Errc::kNoResources, "no room for prefix {}: {}", wire::to_string(prefix),
-                rte_strerror(-rc));
+  write(addr, len, next_hop, std::uint32_t{len} << kLenShift | next_hop);
   return {};
 }
 
@@ -61,16 +91,70 @@ Status PrefixTable::remove(const wire::IpPrefix& prefix) {
   expects_management();
   if (!prefix.addr.is_v4() || prefix.len > 32)
     return fail(Errc::kInvalidArgument, "{} is not an IPv4 prefix", wire::to_string(prefix));
-  bool removed = false;
-  if (prefix.len == 0) {
-    removed = has_default_;
-    default_.store(kNextHopNone, std::memory_order_relaxed);
-    has_default_ = false;
-  } else {
-    removed = rte_lpm_delete(lpm_, prefix.addr.v4_host(), prefix.len) == 0;
-  }
-  if (!removed) return fail(Errc::kNotFound, "no prefix {}", wire::to_string(prefix));
+  const std::uint8_t len = prefix.len;
+  const std::uint32_t addr = prefix.addr.v4_host() & mask_of(len);
+  if (prefixes_[len].erase(addr) == 0)
+    return fail(Errc::kNotFound, "no prefix {}", wire::to_string(prefix));
+  --size_;
+  write(addr, len, kNextHopNone, covering(addr, len));
+  if (len > kGroupLen) close_group(entries_[addr / kGroupSize]);
   return {};
+}
+
+PrefixTable::Entry PrefixTable::covering(std::uint32_t addr, std::uint8_t len) const {
+  while (len > 1) {
+    --len;
+    const auto found = prefixes_[len].find(addr & mask_of(len));
+    if (found != prefixes_[len].end()) return std::uint32_t{len} << kLenShift | found->second;
+  }
+  return 0;
+}
+
+/// Writes `entry` to all addresses of a prefix that no longer prefix owns; for a prefix of length 0,
+/// `next_hop` to the default.
+void PrefixTable::write(std::uint32_t addr, std::uint8_t len, NextHopIndex next_hop,
+                        Entry entry) noexcept {
+  if (len == 0) {
+    // Release: pairs with the load in view(). A reader of the number sees its next hop, too.
+    default_.store(next_hop, std::memory_order_release);
+    return;
+  }
+  const std::size_t first = addr / kGroupSize;
+  if (len > kGroupLen) {
+    const std::size_t n = std::size_t{1} << (32 - len);
+    replace(group(entries_[first]).subspan(addr % kGroupSize, n), len, entry);
+    return;
+  }
+  for (Entry& e : std::span{&entries_[first], std::size_t{1} << (kGroupLen - len)}) {
+    if ((e & kGroup) != 0)
+      replace(group(e), len, entry);
+    else if (len_of(e) <= len)
+      store(e, entry);
+  }
+}
+
+/// Makes the entry of a /24 name a group, if it does not yet. False: no group is free.
+bool PrefixTable::open_group(Entry& entry) {
+  if ((entry & kGroup) != 0) return true;
+  while (!retired_.empty() && rte_rcu_qsbr_check(rcu_, retired_.front().token, false) == 1) {
+    free_groups_.push_back(retired_.front().group);
+    retired_.pop_front();
+  }
+  if (free_groups_.empty()) return false;
+  const std::uint32_t number = free_groups_.back();
+  free_groups_.pop_back();
+  for (Entry& e : group(number)) std::atomic_ref{e}.store(entry, std::memory_order_relaxed);
+  store(entry, kGroup | number);
+  return true;
+}
+
+/// A prefix of the group was removed: without the last one, all entries of the group are those of
+/// one prefix, and the /24 needs no group.
+void PrefixTable::close_group(Entry& entry) {
+  const std::uint32_t number = entry & kNumber;
+  if (--in_group_[number] != 0) return;
+  store(entry, group(number).front());
+  retired_.push_back({rte_rcu_qsbr_start(rcu_), number});
 }
 
 }  // namespace ipoib::table

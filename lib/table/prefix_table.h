@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Longest prefix match for IPv4: destination address to next-hop number, over rte_lpm.
+// Longest prefix match for IPv4: destination address to next-hop number, by DIR-24-8. A table has
+// an entry for each /24; an entry of a /24 with longer prefixes names a group of 256 entries, one
+// for each address. A lookup takes one or two loads.
 //
-// perf/lib/table/prefix_table_bench.cc compares rte_lpm with rte_fib (DIR24_8).
+// perf/lib/table/prefix_table_bench.cc compares rte_lpm and rte_fib. Neither would do for a prefix
+// of each neighbour: rte_lpm searches the prefixes of a length one by one when it removes one, and
+// its result needs a test for a miss.
 #pragma once
 
-#include <rte_lpm.h>
+#include <rte_malloc.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "lib/base/contract.h"
 #include "lib/base/result.h"
@@ -24,22 +31,24 @@ struct rte_rcu_qsbr;
 namespace ipoib::table {
 
 /// One writer (management lcore) for create, add and remove. Readers call lookup and must pass a
-/// quiescent state of `rcu` between bursts: only then are freed groups reused.
+/// quiescent state of `rcu` between bursts: only then are freed groups reused. The time of a change
+/// depends on the number of addresses that the prefix covers, not on the number of prefixes: one
+/// entry for a /24, at most 256 for a longer prefix, and an entry for each /24 of a shorter one.
 class PrefixTable {
  public:
   struct Config {
-    std::string name = "ipv4";  ///< EAL-wide name of the table, at most 25 characters.
+    std::string name = "ipv4";  ///< Name of the memory.
     std::uint32_t max_prefixes = 65'536;
     std::uint32_t max_groups = 4'096;  ///< /24s that contain prefixes longer than /24.
     int socket = -1;                   ///< NUMA node; -1: any.
+    std::uint64_t seed = 0;            ///< Makes the hash of the writer secret.
   };
 
-  /// `rcu`: initialised, outlives the table. kNoResources: no memory, or the name is taken.
+  /// `rcu`: initialised, outlives the table. kNoResources: no memory.
   static Result<std::unique_ptr<PrefixTable>> create(const Config& config, rte_rcu_qsbr* rcu);
 
   PrefixTable(const PrefixTable&) = delete;
   PrefixTable& operator=(const PrefixTable&) = delete;
-  ~PrefixTable();
 
   /// Adds a prefix or replaces its next hop; host bits of `prefix.addr` are ignored. The next hop
   /// must have been set in the NextHopTable before. kInvalidArgument: not IPv4, or a length or
@@ -47,6 +56,8 @@ class PrefixTable {
   Status add(const wire::IpPrefix& prefix, NextHopIndex next_hop);
   /// kNotFound: no such prefix.
   Status remove(const wire::IpPrefix& prefix);
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
   /// Addresses in host order; out[i] is kNextHopNone if no prefix matches.
   /// Shape: out.size() >= addrs.size().
@@ -63,28 +74,81 @@ class PrefixTable {
   class View {
    public:
     [[nodiscard]] NextHopIndex lookup(std::uint32_t addr) const noexcept {
-      NextHopIndex found;
-      return rte_lpm_lookup(lpm_, addr, &found) == 0 ? found : miss_;
+      Entry entry = load(entries_[addr / kGroupSize]);
+      if ((entry & kGroup) != 0)
+        entry = load(groups_[(entry & kNumber) * kGroupSize + addr % kGroupSize]);
+      return entry != 0 ? entry & kNumber : default_;
     }
 
    private:
     friend class PrefixTable;
-    View(const rte_lpm* lpm, NextHopIndex miss) noexcept : lpm_{lpm}, miss_{miss} {}
-    const rte_lpm* lpm_;
-    NextHopIndex miss_;
+    View(std::uint32_t* entries, std::uint32_t* groups, NextHopIndex default_hop) noexcept
+        : entries_{entries}, groups_{groups}, default_{default_hop} {}
+    std::uint32_t* entries_;
+    std::uint32_t* groups_;
+    NextHopIndex default_;
   };
   [[nodiscard]] View view() const noexcept {
-    // Acquire: pairs with the release store in add().
-    return {lpm_, default_.load(std::memory_order_acquire)};
+    // Acquire: pairs with the release store in write().
+    return {entries_.get(), groups_.get(), default_.load(std::memory_order_acquire)};
   }
 
  private:
-  explicit PrefixTable(rte_lpm* lpm) : lpm_{lpm} {}
+  /// Bits 0 to 23: next hop; bits 24 to 29: length of the prefix. With kGroup: the number of a
+  /// group. 0: no prefix longer than /0.
+  using Entry = std::uint32_t;
+  static constexpr Entry kNumber = (1U << 24) - 1;
+  static constexpr Entry kGroup = 1U << 31;
+  static constexpr std::uint32_t kGroupSize = 256;
 
-  rte_lpm* lpm_;
-  /// rte_lpm has no prefix of length 0: a lookup that misses there returns this number.
+  /// Relaxed: a reader reaches a group, and a next hop, only through the number that it has read.
+  [[nodiscard]] static Entry load(Entry& entry) noexcept {
+    return std::atomic_ref{entry}.load(std::memory_order_relaxed);
+  }
+
+  struct RteFree {
+    void operator()(Entry* p) const noexcept { rte_free(p); }
+  };
+  using Entries = std::unique_ptr<Entry[], RteFree>;
+  /// Prefixes of one length, by their addresses. The hash is keyed, because hosts of a link choose
+  /// addresses.
+  struct Hash {
+    std::uint64_t seed;
+    std::size_t operator()(std::uint32_t addr) const noexcept;
+  };
+  using Prefixes = std::unordered_map<std::uint32_t, NextHopIndex, Hash>;
+
+  PrefixTable(const Config& config, rte_rcu_qsbr* rcu);
+
+  std::span<Entry> entries_of(std::uint32_t addr, std::uint8_t len) noexcept;
+  std::span<Entry> group(Entry entry) noexcept {
+    return {&groups_[(entry & kNumber) * kGroupSize], kGroupSize};
+  }
+  /// Returns the entry of the longest prefix that is shorter than `len` and covers the address.
+  [[nodiscard]] Entry covering(std::uint32_t addr, std::uint8_t len) const;
+  void write(std::uint32_t addr, std::uint8_t len, NextHopIndex next_hop, Entry entry) noexcept;
+  [[nodiscard]] bool open_group(Entry& entry);
+  void close_group(Entry& entry);
+
+  Entries entries_;
+  Entries groups_;
+  /// The next hop of the prefix of length 0, which entries do not have: that prefix changes in one
+  /// store instead of 16 million.
   std::atomic<NextHopIndex> default_{kNextHopNone};
-  bool has_default_ = false;  ///< Writer only.
+
+  // Writer only.
+  std::array<Prefixes, 33> prefixes_;  ///< One map for each length.
+  std::size_t size_ = 0;
+  std::size_t max_prefixes_;
+  std::vector<std::uint32_t> free_groups_;
+  std::vector<std::uint16_t> in_group_;  ///< Number of prefixes longer than /24, by group.
+  /// Groups that readers may still use, oldest first.
+  struct Retired {
+    std::uint64_t token;
+    std::uint32_t group;
+  };
+  std::deque<Retired> retired_;
+  rte_rcu_qsbr* rcu_;
 };
 
 }  // namespace ipoib::table

@@ -6,6 +6,7 @@
 #include <rte_lcore.h>
 #include <rte_malloc.h>
 #include <rte_mbuf.h>
+#include <rte_random.h>
 #include <rte_rcu_qsbr.h>
 #include <rte_ring.h>
 
@@ -183,8 +184,8 @@ Status NodeBuilder::create_tables() {
   }
   parts_.tables.rcu.reset(rcu);
   parts_.retirement = std::make_unique<WorkerRetirement>(parts_.workers, *rcu);
-  auto prefixes =
-      table::PrefixTable::create({.name = object_name("ipv4"), .socket = socket_of(0)}, rcu);
+  auto prefixes = table::PrefixTable::create(
+      {.name = object_name("ipv4"), .socket = socket_of(0), .seed = rte_rand()}, rcu);
   if (!prefixes) return tl::make_unexpected(prefixes.error());
   parts_.tables.prefixes = std::move(*prefixes);
   auto prefixes6 = table::Prefix6Table::create({.socket = socket_of(0)}, rcu);

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// IPv4 route lookup in bursts by number of routes: our table over rte_lpm, rte_lpm's own bulk
-// lookup, and rte_fib (DIR24_8; scalar, and AVX-512 if this CPU has it).
+// IPv4 route lookup in bursts by number of routes: our table, rte_lpm's bulk lookup, and rte_fib
+// (DIR24_8; scalar, and AVX-512 if this CPU has it). The second part is the time of a change: the
+// removal and addition of a /32, as for a neighbour, beside that many others. rte_lpm would need
+// minutes to take the larger numbers of prefixes.
 #include <rte_errno.h>
 #include <rte_fib.h>
+#include <rte_lpm.h>
 #include <rte_malloc.h>
 #include <rte_rcu_qsbr.h>
 
 #include <benchmark/benchmark.h>
 
 #include <array>
+#include <memory>
 #include <random>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "lib/table/prefix_table.h"
@@ -66,26 +72,80 @@ void measure(benchmark::State& state, const std::vector<Row>& rows, Lookup&& loo
   }
 }
 
-void route_prefix_table(benchmark::State& state) {
-  const auto rows = routes(static_cast<std::size_t>(state.range(0)));
-  auto* const rcu = static_cast<rte_rcu_qsbr*>(
-      rte_zmalloc("rcu", rte_rcu_qsbr_get_memsize(1), RTE_CACHE_LINE_SIZE));
-  rte_rcu_qsbr_init(rcu, 1);
-  {
-    auto table =
-        PrefixTable::create({.name = "bench", .max_prefixes = 65'536, .max_groups = 8'192}, rcu);
-    if (!table) return state.SkipWithError(table.error().what.c_str());
+/// A table with these routes.
+class Filled {
+ public:
+  explicit Filled(const std::vector<Row>& rows) {
+    rcu_ = static_cast<rte_rcu_qsbr*>(
+        rte_zmalloc("rcu", rte_rcu_qsbr_get_memsize(1), RTE_CACHE_LINE_SIZE));
+    rte_rcu_qsbr_init(rcu_, 1);
+    auto table = PrefixTable::create(
+        {.name = "bench", .max_prefixes = 2'000'000, .max_groups = 131'072}, rcu_);
+    if (!table) throw std::runtime_error{table.error().what};
+    table_ = std::move(*table);
     NextHopIndex hop = 1;
     for (const Row& row : rows)
-      if (!(*table)->add({wire::IpAddr::v4(row.addr), row.len}, hop++ % 256))
-        return state.SkipWithError("route does not fit");
-    alignas(64) std::array<NextHopIndex, kBurst> out;
-    measure(state, rows, [&](const std::uint32_t* addrs) {
-      (*table)->lookup({addrs, kBurst}, out);
-      benchmark::DoNotOptimize(out);
-    });
+      if (const auto added = table_->add({wire::IpAddr::v4(row.addr), row.len}, hop++ % 256);
+          !added)
+        throw std::runtime_error{added.error().what};
   }
-  rte_free(rcu);
+  ~Filled() {
+    table_.reset();
+    rte_free(rcu_);
+  }
+  Filled(const Filled&) = delete;
+  Filled& operator=(const Filled&) = delete;
+
+  PrefixTable& operator*() { return *table_; }
+
+ private:
+  rte_rcu_qsbr* rcu_;
+  std::unique_ptr<PrefixTable> table_;
+};
+
+/// One /32 for each neighbour of consecutive /24s.
+std::vector<Row> neighbours(std::size_t n) {
+  std::vector<Row> rows(n);
+  for (std::size_t i = 0; i < n; ++i) rows[i] = {0x0a00'0000U + static_cast<std::uint32_t>(i), 32};
+  return rows;
+}
+
+void route_prefix_table(benchmark::State& state) {
+  const auto rows = routes(static_cast<std::size_t>(state.range(0)));
+  Filled table{rows};
+  alignas(64) std::array<NextHopIndex, kBurst> out;
+  measure(state, rows, [&](const std::uint32_t* addrs) {
+    (*table).lookup({addrs, kBurst}, out);
+    benchmark::DoNotOptimize(out);
+  });
+}
+
+void change_prefix_table(benchmark::State& state) {
+  const auto rows = neighbours(static_cast<std::size_t>(state.range(0)));
+  Filled table{rows};
+  std::mt19937 random{3};
+  for (auto _ : state) {
+    const wire::IpPrefix prefix{wire::IpAddr::v4(rows[random() % rows.size()].addr), 32};
+    benchmark::DoNotOptimize((*table).remove(prefix));
+    benchmark::DoNotOptimize((*table).add(prefix, 1));
+  }
+}
+
+void change_lpm(benchmark::State& state) {
+  const auto rows = neighbours(static_cast<std::size_t>(state.range(0)));
+  rte_lpm_config config{};
+  config.max_rules = 131'072;
+  config.number_tbl8s = 8'192;
+  rte_lpm* const lpm = rte_lpm_create("bench", SOCKET_ID_ANY, &config);
+  if (lpm == nullptr) return state.SkipWithError(rte_strerror(rte_errno));
+  for (const Row& row : rows) rte_lpm_add(lpm, row.addr, row.len, 1);
+  std::mt19937 random{3};
+  for (auto _ : state) {
+    const std::uint32_t addr = rows[random() % rows.size()].addr;
+    rte_lpm_delete(lpm, addr, 32);
+    rte_lpm_add(lpm, addr, 32, 1);
+  }
+  rte_lpm_free(lpm);
 }
 
 void route_lpm_bulk(benchmark::State& state) {
@@ -132,7 +192,9 @@ void route_fib(benchmark::State& state) {
 void sizes(benchmark::internal::Benchmark* b) {
   for (const int n : {10, 1'000, 10'000}) b->Arg(n);
 }
-BENCHMARK(route_prefix_table)->Apply(sizes);
+BENCHMARK(route_prefix_table)->Apply(sizes)->Arg(1'000'000);
+BENCHMARK(change_prefix_table)->Apply(sizes)->Arg(65'536)->Arg(1'000'000);
+BENCHMARK(change_lpm)->Apply(sizes);
 BENCHMARK(route_lpm_bulk)->Apply(sizes);
 BENCHMARK(route_fib)
     ->ArgNames({"routes", "lookup"})

@@ -4,7 +4,6 @@
 // record the requested node; they are linked before the library's own functions, which they call.
 #include <rte_cycles.h>
 #include <rte_lcore.h>
-#include <rte_lpm.h>
 #include <rte_malloc.h>
 #include <rte_mempool.h>
 
@@ -199,9 +198,9 @@ rte_mempool* rte_pktmbuf_pool_create(const char* name, unsigned n, unsigned cach
   return pool;
 }
 
-rte_lpm* rte_lpm_create(const char* name, int socket, const rte_lpm_config* config) {
-  Machine::get().note(name, socket);
-  return next<decltype(rte_lpm_create)>("rte_lpm_create")(name, socket, config);
+void* rte_zmalloc_socket(const char* type, std::size_t size, unsigned align, int socket) {
+  Machine::get().note(type, socket);
+  return next<decltype(rte_zmalloc_socket)>("rte_zmalloc_socket")(type, size, align, socket);
 }
 
 int rte_eth_rx_queue_setup(std::uint16_t port, std::uint16_t queue, std::uint16_t descriptors,

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 #include <vector>
 
@@ -97,7 +98,53 @@ TEST_F(PrefixTableTest, RefusesWhatItCannotHold) {
   EXPECT_EQ(table_->remove(prefix("fd00::/64")).error().code, Errc::kInvalidArgument);
   EXPECT_EQ(table_->add({wire::IpAddr::v4(0), 33}, 1).error().code, Errc::kInvalidArgument);
   EXPECT_EQ(table_->add(prefix("10.0.0.0/8"), kMaxNextHops).error().code, Errc::kInvalidArgument);
-  EXPECT_EQ(PrefixTable::create({}, rcu_).error().code, Errc::kNoResources) << "name taken";
+}
+
+TEST_F(PrefixTableTest, FullTableTakesReplacementsOnly) {
+  make({.name = "full", .max_prefixes = 2, .max_groups = 1});
+  ASSERT_TRUE(table_->add(prefix("10.0.0.0/8"), 1));
+  ASSERT_TRUE(table_->add(prefix("0.0.0.0/0"), 2));
+  EXPECT_EQ(table_->add(prefix("10.0.0.1/32"), 3).error().code, Errc::kNoResources);
+  EXPECT_EQ(table_->lookup(addr("10.0.0.1")), 1U);
+  ASSERT_TRUE(table_->add(prefix("10.0.0.0/8"), 4));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.1")), 4U);
+  ASSERT_TRUE(table_->remove(prefix("0.0.0.0/0")));
+  ASSERT_TRUE(table_->add(prefix("10.0.0.1/32"), 3)) << "the refused prefix kept no group";
+  EXPECT_EQ(table_->lookup(addr("10.0.0.1")), 3U);
+  EXPECT_EQ(table_->lookup(addr("11.0.0.1")), kNextHopNone);
+}
+
+/// Adds, replaces and removes prefixes of all lengths in a small space, where they nest and share
+/// groups, and compares each address with a linear search.
+TEST_F(PrefixTableTest, P05_ChangesAgreeWithALinearSearch) {
+  std::mt19937 random{7};
+  std::map<wire::IpPrefix, NextHopIndex> rows;
+  constexpr std::uint32_t kBase = 0x0a00'0000;
+  constexpr std::uint32_t kSpace = 4 * 256;
+  for (NextHopIndex step = 1; step <= 3000; ++step) {
+    wire::IpPrefix p{
+        wire::IpAddr::v4(kBase + random() % kSpace),
+        static_cast<std::uint8_t>(random() % 3 == 0 ? random() % 33 : 20 + random() % 13)};
+    p.addr = wire::network(p);
+    if (random() % 2 == 0) {
+      ASSERT_TRUE(table_->add(p, step));
+      rows[p] = step;
+    } else {
+      ASSERT_EQ(table_->remove(p).has_value(), rows.erase(p) == 1);
+    }
+    ASSERT_EQ(table_->size(), rows.size());
+    if (step % 50 != 0) continue;
+    for (std::uint32_t a = kBase - 300; a < kBase + kSpace + 300; ++a) {
+      NextHopIndex expected = kNextHopNone;
+      int best = -1;
+      for (const auto& [q, hop] : rows)
+        if (q.len > best && wire::contains(q, wire::IpAddr::v4(a))) {
+          best = q.len;
+          expected = hop;
+        }
+      ASSERT_EQ(table_->lookup(a), expected) << "step " << step << " address " << a;
+    }
+  }
 }
 
 /// The bursts have lengths that are multiples of the vector width, and lengths that are not.
