@@ -61,21 +61,20 @@ void AhTable::Free::operator()(void* memory) const noexcept {
 }
 
 AhTable::Memory<AhTemplate> AhTable::allocate(int socket_id) {
-  auto* slots = static_cast<AhTemplate*>(
-      rte_malloc_socket("soft_ah", kCapacity * sizeof(AhTemplate), alignof(AhTemplate), socket_id));
-  if (slots != nullptr) std::uninitialized_value_construct_n(slots, kCapacity);
-  return Memory<AhTemplate>{slots};
+  // Zero octets are a handle that does not exist. DPDK keeps free memory zeroed, so pages of numbers
+  // that are never used stay untouched.
+  return Memory<AhTemplate>{static_cast<AhTemplate*>(rte_zmalloc_socket(
+      "soft_ah", kCapacity * sizeof(AhTemplate), alignof(AhTemplate), socket_id))};
 }
 
 Result<std::unique_ptr<AhTable>> AhTable::create(int socket_id, std::uint64_t tsc_hz,
                                                  fabric::Retirement& retirement) {
   auto slots = allocate(socket_id);
-  Memory<RateBucket> buckets{static_cast<RateBucket*>(rte_malloc_socket(
+  Memory<RateBucket> buckets{static_cast<RateBucket*>(rte_zmalloc_socket(
       "soft_rate", kCapacity * sizeof(RateBucket), RTE_CACHE_LINE_SIZE, socket_id))};
   if (slots == nullptr || buckets == nullptr)
     return fail(Errc::kNoResources, "no memory for {} address handles ({} octets)", kCapacity,
                 kCapacity * (sizeof(AhTemplate) + sizeof(RateBucket)));
-  std::uninitialized_value_construct_n(buckets.get(), kCapacity);
   return std::unique_ptr<AhTable>{
       new AhTable{std::move(slots), std::move(buckets), socket_id, tsc_hz, retirement}};
 }
