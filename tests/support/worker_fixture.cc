@@ -15,6 +15,7 @@
 #include <string>
 
 #include "lib/wire/iba.h"
+#include "tests/support/drops.h"
 #include "tests/support/ring_device.h"
 
 namespace ipoib::fwd::test {
@@ -378,10 +379,10 @@ std::uint64_t WorkerFixture::drops(table::InterfaceId iface, Drop reason) {
 
 std::uint64_t WorkerFixture::all_drops() {
   std::uint64_t sum = 0;
-  for (std::size_t r = 0; r < kDropCount; ++r) {
+  for (const auto& w : workers_) {
     for (std::size_t i = 0; i < entries.size(); ++i)
-      sum += drops(static_cast<table::InterfaceId>(i), static_cast<Drop>(r));
-    sum += drops(table::kNoInterface, static_cast<Drop>(r));
+      sum += ipoib::test::sum_of(w->counters(static_cast<table::InterfaceId>(i)).drops);
+    sum += ipoib::test::sum_of(w->local_counters().drops);
   }
   return sum;
 }
