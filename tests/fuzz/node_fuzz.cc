@@ -205,7 +205,7 @@ class Harness {
   /// This octet of a device step removes the node's cable, the next one its Ethernet port.
   static constexpr unsigned kRemoval = 0x7e;
   static constexpr unsigned kRemovals = 100;  ///< From the start; a replay of seeds needs them.
-  static constexpr unsigned kInputsPerRemoval = 100;  ///< Inputs for each further removal.
+  static constexpr unsigned kInputsPerRemoval = 500;  ///< Inputs for each further removal.
 
   void run(Input in) {
     ++inputs_;
