@@ -10,15 +10,15 @@ namespace {
 
 constexpr std::uint8_t kGroupLen = 24;
 constexpr std::size_t kEntries = std::size_t{1} << kGroupLen;
-constexpr std::uint32_t kLenShift = 24;
-constexpr std::uint32_t kLenMask = 63;
+constexpr std::uint32_t kEntryLenShift = 24;
+constexpr std::uint32_t kEntryLenMask = 63;
 
 std::uint32_t mask_of(std::uint8_t len) noexcept {
   return len == 0 ? 0 : ~std::uint32_t{0} << (32 - len);
 }
 
-std::uint32_t len_of(std::uint32_t entry) noexcept {
-  return (entry >> kLenShift) & kLenMask;
+std::uint32_t entry_len(std::uint32_t entry) noexcept {
+  return (entry >> kEntryLenShift) & kEntryLenMask;
 }
 
 /// Release: a reader of the number sees the next hop, or the group, that it names.
@@ -29,7 +29,7 @@ void store(std::uint32_t& entry, std::uint32_t value) noexcept {
 /// Replaces the entries that no longer prefix owns.
 void replace(std::span<std::uint32_t> range, std::uint8_t len, std::uint32_t with) noexcept {
   for (std::uint32_t& entry : range)
-    if (len_of(entry) <= len) store(entry, with);
+    if (entry_len(entry) <= len) store(entry, with);
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ Status PrefixTable::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
     ++size_;
     if (len > kGroupLen) ++in_group_[entry & kNumber];
   }
-  write(addr, len, next_hop, std::uint32_t{len} << kLenShift | next_hop);
+  write(addr, len, next_hop, std::uint32_t{len} << kEntryLenShift | next_hop);
   return {};
 }
 
@@ -105,7 +105,7 @@ PrefixTable::Entry PrefixTable::covering(std::uint32_t addr, std::uint8_t len) c
   while (len > 1) {
     --len;
     const auto found = prefixes_[len].find(addr & mask_of(len));
-    if (found != prefixes_[len].end()) return std::uint32_t{len} << kLenShift | found->second;
+    if (found != prefixes_[len].end()) return std::uint32_t{len} << kEntryLenShift | found->second;
   }
   return 0;
 }
@@ -128,7 +128,7 @@ void PrefixTable::write(std::uint32_t addr, std::uint8_t len, NextHopIndex next_
   for (Entry& e : std::span{&entries_[first], std::size_t{1} << (kGroupLen - len)}) {
     if ((e & kGroup) != 0)
       replace(group(e), len, entry);
-    else if (len_of(e) <= len)
+    else if (entry_len(e) <= len)
       store(e, entry);
   }
 }
