@@ -20,6 +20,8 @@ class Medium {
  public:
   virtual ~Medium() = default;
   [[nodiscard]] virtual wire::HwAddr own_hw() const = 0;
+  /// The form of addresses in ARP records and ND options.
+  [[nodiscard]] virtual wire::LinkFormat format() const { return own_hw().kind(); }
   /// The address of all hosts, for IPv4 broadcasts.
   [[nodiscard]] virtual wire::HwAddr broadcast_hw() const = 0;
   virtual void broadcast(wire::EtherType type, std::span<const std::byte> payload) = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ARP and RARP records for IPv4 on both kinds of link. Source: RFC 826, RFC 903; RFC 4391 §9.2.
+// ARP and RARP records for IPv4 on every kind of link. Source: RFC 826, RFC 903; RFC 4391 §9.2;
+// draft-pelissier-ipoib-encaparp-00 §6.3 (IBARP).
 #pragma once
 
 #include <cstddef>
@@ -15,9 +16,6 @@ namespace ipoib::wire {
 
 enum class ArpOp : std::uint16_t { kRequest = 1, kReply = 2, kRarpRequest = 3, kRarpReply = 4 };
 
-inline constexpr std::uint16_t kArpHardwareEthernet = 1;
-inline constexpr std::uint16_t kArpHardwareInfiniband = 32;
-
 /// One record; both link-layer addresses are of the same kind.
 struct Arp {
   ArpOp op = ArpOp::kRequest;
@@ -32,17 +30,21 @@ struct Arp {
   friend bool operator==(const Arp&, const Arp&) = default;
 };
 
-/// Octets of a record on a link of this kind.
-[[nodiscard]] constexpr std::size_t arp_len(LinkKind kind) noexcept {
-  return 8 + 2 * (hw_len(kind) + sizeof(Be32));
+/// Octets of a record on a link of this format.
+[[nodiscard]] constexpr std::size_t arp_len(const LinkFormat& format) noexcept {
+  return 8 + 2 * (written_len(format) + sizeof(Be32));
 }
 
 /// Builds the octets from the ARP header on.
-[[nodiscard]] std::vector<std::byte> build_arp(const Arp& arp);
+[[nodiscard]] std::vector<std::byte> build_arp(const Arp& arp, const LinkFormat& format);
+[[nodiscard]] inline std::vector<std::byte> build_arp(const Arp& arp) {
+  return build_arp(arp, arp.sender_hw.kind());
+}
 
 /// Copies an ARP record out of the octets behind the link header; octets behind the record are
 /// ignored. Empty if there are too few octets, if hardware type, protocol type or lengths do not
-/// match this kind of link, or if op is not 1-4.
-[[nodiscard]] std::optional<Arp> parse_arp(LinkKind kind, std::span<const std::byte> octets);
+/// match this format, or if op is not 1-4.
+[[nodiscard]] std::optional<Arp> parse_arp(const LinkFormat& format,
+                                           std::span<const std::byte> octets);
 
 }  // namespace ipoib::wire

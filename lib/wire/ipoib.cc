@@ -55,6 +55,16 @@ std::optional<LinkAddr> parse_link_addr(std::string_view text) {
   return std::bit_cast<LinkAddr>(*bytes);
 }
 
+std::string to_string(const IbarpAddr& addr) {
+  return colon_hex(bytes_of(addr));
+}
+
+std::optional<IbarpAddr> parse_ibarp_addr(std::string_view text) {
+  const auto bytes = parse_colon_hex<sizeof(IbarpAddr)>(text);
+  if (!bytes) return std::nullopt;
+  return std::bit_cast<IbarpAddr>(*bytes);
+}
+
 std::string to_string(const MacAddr& addr) {
   return colon_hex(addr);
 }

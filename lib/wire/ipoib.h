@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Wire formats of RFC 4391: the encapsulation header, the 20-octet link-layer address, and the
-// mapping of IP groups to MGIDs.
+// mapping of IP groups to MGIDs. Header and address of the draft of 2001 are beside them.
 #pragma once
 
 #include <array>
@@ -22,6 +22,14 @@ struct IpoibHdr {
   Be16 reserved;  ///< Zero on send, ignored on receive.
 };
 static_assert(WireRecord<IpoibHdr> && sizeof(IpoibHdr) == 4);
+
+/// 4-octet encapsulation header: the fields are in the other order than in RFC 4391.
+/// Source: draft-pelissier-ipoib-encaparp-00 §3.
+struct IbarpHdr {
+  Be16 reserved;  ///< Zero on send, ignored on receive.
+  Be16 type;
+};
+static_assert(WireRecord<IbarpHdr> && sizeof(IbarpHdr) == 4);
 
 /// 20-octet IPoIB link-layer address: flags:8, QPN:24, GID:128. Source: RFC 4391 §9.1.1,
 /// draft-ietf-ipoib-connected-mode-03 §3.1.
@@ -45,6 +53,24 @@ static_assert(WireRecord<LinkAddr> && sizeof(LinkAddr) == 20);
 /// 20 octets in hex with colons between, the form of `ip neigh`.
 [[nodiscard]] std::string to_string(const LinkAddr& addr);
 [[nodiscard]] std::optional<LinkAddr> parse_link_addr(std::string_view text);
+
+/// 32-octet link-layer address: EUI-64, reserved:8, QPN:24, Q_Key:32, GID:128. The figures draw the
+/// first word of the GID twice; LinkFormat::gid_word_twice says why one of them is dropped here.
+/// Source: draft-pelissier-ipoib-encaparp-00 §6.3.
+struct IbarpAddr {
+  Be64 eui64;  ///< Lower half of the GID at index 0.
+  std::uint8_t reserved;
+  Be24 qpn;
+  Be32 qkey;
+  Gid gid;
+
+  friend constexpr bool operator==(const IbarpAddr&, const IbarpAddr&) noexcept = default;
+};
+static_assert(WireRecord<IbarpAddr> && sizeof(IbarpAddr) == 32 && offsetof(IbarpAddr, gid) == 16);
+
+/// 32 octets in hex with colons between.
+[[nodiscard]] std::string to_string(const IbarpAddr& addr);
+[[nodiscard]] std::optional<IbarpAddr> parse_ibarp_addr(std::string_view text);
 
 using MacAddr = std::array<std::byte, 6>;
 [[nodiscard]] std::string to_string(const MacAddr& addr);

@@ -80,18 +80,23 @@ void read_fixed(NdMessage& m, Octets icmp, const IcmpHdr& hdr) {
   }
 }
 
+/// Octets of an option before its address.
+std::size_t hw_offset(LinkKind kind) {
+  return kind == LinkKind::kEthernet ? 2 : 4;
+}
+
 /// Returns false if the length is not that of this kind of link. The first address counts.
-bool read_hw(std::optional<HwAddr>& into, LinkKind kind, Octets option) {
-  if (option.size() != hw_option_len(kind)) return false;
-  if (!into) into = HwAddr::read(kind, option.last(hw_len(kind)));
+bool read_hw_option(std::optional<HwAddr>& into, const LinkFormat& format, Octets option) {
+  if (option.size() != hw_option_len(format.kind)) return false;
+  if (!into) into = read_hw(format, option.subspan(hw_offset(format.kind)));
   return true;
 }
 
 /// Returns false if the message must be ignored. `option` has at least one unit, and whole units.
-bool read_option(NdMessage& m, LinkKind kind, Octets option) {
+bool read_option(NdMessage& m, const LinkFormat& format, Octets option) {
   switch (static_cast<NdOption>(std::to_integer<std::uint8_t>(option[0]))) {
-    case NdOption::kSourceLinkAddr: return read_hw(m.source_hw, kind, option);
-    case NdOption::kTargetLinkAddr: return read_hw(m.target_hw, kind, option);
+    case NdOption::kSourceLinkAddr: return read_hw_option(m.source_hw, format, option);
+    case NdOption::kTargetLinkAddr: return read_hw_option(m.target_hw, format, option);
     case NdOption::kPrefix:
       if (const auto p = read<PrefixOption>(option); p && option.size() == sizeof(PrefixOption) &&
                                                      p->prefix_len <= 128 &&
@@ -117,12 +122,12 @@ bool read_option(NdMessage& m, LinkKind kind, Octets option) {
   return true;
 }
 
-std::optional<NdError> read_options(NdMessage& m, LinkKind kind, Octets options) {
+std::optional<NdError> read_options(NdMessage& m, const LinkFormat& format, Octets options) {
   while (!options.empty()) {
     if (options.size() < 2) return NdError::kOptionLength;
     const std::size_t len = std::to_integer<std::size_t>(options[1]) * kUnit;
     if (len == 0 || len > options.size()) return NdError::kOptionLength;
-    if (!read_option(m, kind, options.first(len))) return NdError::kLinkAddr;
+    if (!read_option(m, format, options.first(len))) return NdError::kLinkAddr;
     options = options.subspan(len);
   }
   return std::nullopt;
@@ -162,13 +167,16 @@ std::optional<NdError> check(const NdMessage& m) {
 
 // --- Building ---
 
-void append_hw(std::vector<std::byte>& out, NdOption type, const std::optional<HwAddr>& hw) {
+void append_hw_option(std::vector<std::byte>& out, NdOption type, const std::optional<HwAddr>& hw,
+                      const std::optional<LinkFormat>& format) {
   if (!hw) return;
+  const std::size_t begin = out.size();
   const std::size_t len = hw_option_len(hw->kind());
   out.push_back(static_cast<std::byte>(type));
   out.push_back(static_cast<std::byte>(len / kUnit));
-  out.resize(out.size() + len - 2 - hw_len(hw->kind()));
-  append(out, hw->octets());
+  out.resize(begin + hw_offset(hw->kind()));
+  append_hw(out, format.value_or(hw->kind()), *hw);
+  out.resize(begin + len);
 }
 
 std::uint32_t rest_of(const NdMessage& m) {
@@ -196,9 +204,10 @@ void append_fixed(std::vector<std::byte>& out, const NdMessage& m) {
   }
 }
 
-void append_options(std::vector<std::byte>& out, const NdMessage& m) {
-  append_hw(out, NdOption::kSourceLinkAddr, m.source_hw);
-  append_hw(out, NdOption::kTargetLinkAddr, m.target_hw);
+void append_options(std::vector<std::byte>& out, const NdMessage& m,
+                    const std::optional<LinkFormat>& format) {
+  append_hw_option(out, NdOption::kSourceLinkAddr, m.source_hw, format);
+  append_hw_option(out, NdOption::kTargetLinkAddr, m.target_hw, format);
   if (m.mtu)
     append(out,
            bytes_of(MtuOption{static_cast<std::uint8_t>(NdOption::kMtu), 1, {}, Be32{*m.mtu}}));
@@ -246,7 +255,8 @@ std::string_view to_string(NdError error) {
   return "unknown";
 }
 
-tl::expected<NdMessage, NdError> parse_nd(LinkKind kind, std::span<const std::byte> packet) {
+tl::expected<NdMessage, NdError> parse_nd(const LinkFormat& format,
+                                          std::span<const std::byte> packet) {
   const auto error = [](NdError e) { return tl::make_unexpected(e); };
   const auto ip = read<Ipv6Hdr>(packet);
   if (!ip || packet.size() - sizeof(Ipv6Hdr) < ip->payload_len.host())
@@ -268,15 +278,15 @@ tl::expected<NdMessage, NdError> parse_nd(LinkKind kind, std::span<const std::by
   m.src = ip->src;
   m.dst = ip->dst;
   read_fixed(m, icmp, *hdr);
-  if (const auto wrong = read_options(m, kind, icmp.subspan(fixed))) return error(*wrong);
+  if (const auto wrong = read_options(m, format, icmp.subspan(fixed))) return error(*wrong);
   if (const auto wrong = check(m)) return error(*wrong);
   return m;
 }
 
-std::vector<std::byte> build_nd(const NdMessage& m) {
+std::vector<std::byte> build_nd(const NdMessage& m, const std::optional<LinkFormat>& format) {
   std::vector<std::byte> packet(sizeof(Ipv6Hdr));
   append_fixed(packet, m);
-  append_options(packet, m);
+  append_options(packet, m, format);
   const auto icmp = std::span{packet}.subspan(sizeof(Ipv6Hdr));
   const Ipv6Hdr ip{Be32{Ipv6Hdr::kVersion6},
                    Be16{static_cast<std::uint16_t>(icmp.size())},
@@ -290,7 +300,7 @@ std::vector<std::byte> build_nd(const NdMessage& m) {
   return packet;
 }
 
-std::optional<std::vector<std::byte>> make_redirect(LinkKind kind, const IpAddr& source,
+std::optional<std::vector<std::byte>> make_redirect(const LinkFormat& format, const IpAddr& source,
                                                     std::span<const std::byte> offending,
                                                     const IpAddr& next_hop,
                                                     const std::optional<HwAddr>& next_hop_hw) {
@@ -305,10 +315,10 @@ std::optional<std::vector<std::byte>> make_redirect(LinkKind kind, const IpAddr&
   m.target = next_hop;
   m.destination = ip->dst;
   m.target_hw = next_hop_hw;
-  const std::size_t before = sizeof(Ipv6Hdr) + 40 + hw_option_len(kind) + kUnit;
+  const std::size_t before = sizeof(Ipv6Hdr) + 40 + hw_option_len(format.kind) + kUnit;
   const auto quoted = std::min(offending.size(), kMinIpv6Mtu - before) / kUnit * kUnit;
   m.redirected.assign(offending.begin(), offending.begin() + static_cast<std::ptrdiff_t>(quoted));
-  return build_nd(m);
+  return build_nd(m, format);
 }
 
 }  // namespace ipoib::wire

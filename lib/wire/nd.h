@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // IPv6 neighbour discovery messages: whole packets, from the IPv6 header on. Source: RFC 4861 §4;
-// link-layer options of IPoIB: RFC 4391 §9.3; nonce: RFC 7527, RFC 3971 §5.3.2.
+// link-layer options of IPoIB: RFC 4391 §9.3, draft-pelissier-ipoib-encaparp-00 §5; nonce: RFC 7527,
+// RFC 3971 §5.3.2.
 #pragma once
 
 #include <array>
@@ -27,9 +28,15 @@ enum class NdOption : std::uint8_t {
   kNonce = 14
 };
 
-/// Octets of a source or target link-layer option: IPoIB has two zero octets before the address.
+/// Octets of a source or target link-layer option. InfiniBand has two zero octets before the
+/// address; those of the draft of 2001 end with padding unless LinkFormat::gid_word_twice.
 [[nodiscard]] constexpr std::size_t hw_option_len(LinkKind kind) noexcept {
-  return kind == LinkKind::kInfiniband ? 24 : 8;
+  switch (kind) {
+    case LinkKind::kEthernet: return 8;
+    case LinkKind::kInfiniband: return 24;
+    case LinkKind::kIbarp: break;
+  }
+  return 40;
 }
 
 /// Octets of a prefix option.
@@ -93,20 +100,23 @@ enum class NdError : std::uint8_t {
 inline constexpr std::size_t kNdErrorCount = static_cast<std::size_t>(NdError::kCount);
 [[nodiscard]] std::string_view to_string(NdError error);
 
-/// Does the checks of RFC 4861 §6.1, §7.1, §8.1 for a link of this kind. Unknown options are ignored.
-[[nodiscard]] tl::expected<NdMessage, NdError> parse_nd(LinkKind kind,
+/// Does the checks of RFC 4861 §6.1, §7.1, §8.1 for a link of this format. Unknown options are
+/// ignored.
+[[nodiscard]] tl::expected<NdMessage, NdError> parse_nd(const LinkFormat& format,
                                                         std::span<const std::byte> packet);
 
-/// Builds the packet with hop limit 255 and checksum.
-[[nodiscard]] std::vector<std::byte> build_nd(const NdMessage& message);
+/// Builds the packet with hop limit 255 and checksum. `format`: of the link; without it, that of the
+/// kind of the addresses.
+[[nodiscard]] std::vector<std::byte> build_nd(const NdMessage& message,
+                                              const std::optional<LinkFormat>& format = {});
 
 /// Builds a redirect to the sender of `offending` (octets from its IPv6 header on): its destination
 /// is better reached through `next_hop`, whose link-layer address may be known. A `next_hop` equal
 /// to the destination means that the destination is a neighbour. `source`: link-local address of
-/// this router. The packet has at most 1280 octets on a link of this kind. Empty if no redirect may
+/// this router. The packet has at most 1280 octets. Empty if no redirect may
 /// be sent: the sender is not a unicast address, or the destination is a group (RFC 4861 §8.2).
 [[nodiscard]] std::optional<std::vector<std::byte>> make_redirect(
-    LinkKind kind, const IpAddr& source, std::span<const std::byte> offending,
+    const LinkFormat& format, const IpAddr& source, std::span<const std::byte> offending,
     const IpAddr& next_hop, const std::optional<HwAddr>& next_hop_hw);
 
 }  // namespace ipoib::wire

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Neighbour discovery on both kinds of link: a message that parses is built again and parses to the
+// Neighbour discovery on every kind of link: a message that parses is built again and parses to the
 // same. The octets are parsed as they are, and again with a correct length and checksum; otherwise
 // the parser would stop at the checksum.
 #include <cstring>
@@ -12,23 +12,27 @@ namespace {
 
 using namespace ipoib::wire;
 
-void check(LinkKind kind, std::span<const std::byte> octets) {
-  const auto message = parse_nd(kind, octets);
+void check(const LinkFormat& format, std::span<const std::byte> octets) {
+  const auto message = parse_nd(format, octets);
   if (!message) return;
-  const auto again = parse_nd(kind, build_nd(*message));
+  const auto again = parse_nd(format, build_nd(*message, format));
   ipoib::test::require(again.has_value() && *again == *message);
 }
 
-void check_both(std::span<const std::byte> octets) {
+void check_all(std::span<const std::byte> octets) {
   check(LinkKind::kInfiniband, octets);
   check(LinkKind::kEthernet, octets);
+  check(LinkKind::kIbarp, octets);
+  LinkFormat twice = LinkKind::kIbarp;
+  twice.gid_word_twice = true;
+  check(twice, octets);
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto octets = ipoib::test::input(data, size);
-  check_both(octets);
+  check_all(octets);
   const auto ip = read<Ipv6Hdr>(octets);
   if (!ip || size < sizeof(Ipv6Hdr) + sizeof(IcmpHdr)) return 0;
   std::vector<std::byte> mended{octets.begin(), octets.end()};
@@ -38,6 +42,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   icmp[2] = icmp[3] = std::byte{0};
   const Be16 sum{icmp6_checksum(ip->src, ip->dst, icmp)};
   std::memcpy(icmp.data() + 2, &sum, sizeof sum);
-  check_both(mended);
+  check_all(mended);
   return 0;
 }

@@ -31,14 +31,16 @@ void ArpAgent::broadcast_request(std::uint32_t sender_ip, std::uint32_t target_i
   ++counters_.sent;
   medium_.broadcast(wire::EtherType::kArp,
                     wire::build_arp({wire::ArpOp::kRequest, own_hw, sender_ip,
-                                     wire::HwAddr::zero(own_hw.kind()), target_ip}));
+                                     wire::HwAddr::zero(own_hw.kind()), target_ip},
+                                    medium_.format()));
 }
 
 void ArpAgent::unicast(wire::ArpOp op, std::uint32_t sender_ip, const wire::HwAddr& to,
                        std::uint32_t target_ip, TimePoint now) {
   ++counters_.sent;
   medium_.send(to, wire::EtherType::kArp,
-               wire::build_arp({op, medium_.own_hw(), sender_ip, to, target_ip}), now);
+               wire::build_arp({op, medium_.own_hw(), sender_ip, to, target_ip}, medium_.format()),
+               now);
 }
 
 void ArpAgent::request(const wire::IpAddr& addr, TimePoint) {

@@ -126,7 +126,7 @@ void IpStack::forget_broadcast_neighbours() {
 
 std::optional<wire::Arp> IpStack::on_arp(std::span<const std::byte> octets, TimePoint now) {
   if (!ready_) return std::nullopt;
-  auto arp = wire::parse_arp(medium_.own_hw().kind(), octets);
+  auto arp = wire::parse_arp(medium_.format(), octets);
   if (arp && arp->is_rarp()) {
     rarp_.on_rarp(*arp, now);
     return std::nullopt;

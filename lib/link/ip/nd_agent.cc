@@ -126,7 +126,7 @@ void NdAgent::duplicate(const wire::IpPrefix& address) {
 
 bool NdAgent::to_group(const Message& message, TimePoint now) {
   ++counters_.sent;
-  return medium_.send_to_group(message.dst, wire::build_nd(message), now);
+  return medium_.send_to_group(message.dst, wire::build_nd(message, medium_.format()), now);
 }
 
 void NdAgent::unicast(const wire::HwAddr& to, std::span<const std::byte> packet, TimePoint now) {
@@ -165,7 +165,7 @@ void NdAgent::probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint 
   auto m = solicitation(addr);
   if (!m) return;
   m->dst = addr;
-  unicast(hw, wire::build_nd(*m), now);
+  unicast(hw, wire::build_nd(*m, medium_.format()), now);
 }
 
 /// Other next hops must be found for packets through the neighbour (RFC 4861 §7.3.3).
@@ -210,7 +210,7 @@ void NdAgent::answer(const Message& question, TimePoint now) {
     ++counters_.unsent;
     return;
   }
-  unicast(*to, wire::build_nd(m), now);
+  unicast(*to, wire::build_nd(m, medium_.format()), now);
 }
 
 /// RFC 4861 §6.2.3. Lifetime 0: not a default router, or no longer.
@@ -229,7 +229,8 @@ void NdAgent::advertise_router(std::uint16_t lifetime_s, TimePoint now) {
   m.source_hw = medium_.own_hw();
   m.mtu = link_mtu_;
   const auto prefixes = own_prefixes();
-  const std::size_t max = (link_mtu_ - wire::build_nd(m).size()) / wire::kPrefixOptionLen;
+  const std::size_t max =
+      (link_mtu_ - wire::build_nd(m, medium_.format()).size()) / wire::kPrefixOptionLen;
   // Sends several if needed: each must fit the MTU.
   for (std::size_t at = 0; at == 0 || at < prefixes.size(); at += max) {
     const auto part = std::span{prefixes}.subspan(at).first(std::min(max, prefixes.size() - at));
@@ -268,8 +269,8 @@ void NdAgent::send_redirect(std::span<const std::byte> offending, const wire::Ip
   const auto ip = wire::read<wire::Ipv6Hdr>(offending);
   const bool may_send = running_ && source && ip && on_link(ip->src);
   const auto to = may_send ? cache_.hw_of(ip->src) : std::nullopt;
-  const auto packet = to ? wire::make_redirect(medium_.own_hw().kind(), *source, offending,
-                                               next_hop, cache_.hw_of(next_hop))
+  const auto packet = to ? wire::make_redirect(medium_.format(), *source, offending, next_hop,
+                                               cache_.hw_of(next_hop))
                          : std::nullopt;
   if (!packet) {
     ++counters_.unsent;
@@ -282,7 +283,7 @@ void NdAgent::send_redirect(std::span<const std::byte> offending, const wire::Ip
 
 void NdAgent::on_nd(std::span<const std::byte> packet, TimePoint now) {
   ++counters_.received;
-  const auto m = wire::parse_nd(medium_.own_hw().kind(), packet);
+  const auto m = wire::parse_nd(medium_.format(), packet);
   if (!m) {
     ++counters_.invalid;
     ++counters_.errors[static_cast<std::size_t>(m.error())];

@@ -37,7 +37,7 @@ void RarpAgent::tick(TimePoint now) {
   const auto hw = medium_.own_hw();
   ++counters_.asked;
   medium_.broadcast(wire::EtherType::kRarp,
-                    wire::build_arp({wire::ArpOp::kRarpRequest, hw, 0, hw, 0}));
+                    wire::build_arp({wire::ArpOp::kRarpRequest, hw, 0, hw, 0}, medium_.format()));
 }
 
 void RarpAgent::on_rarp(const wire::Arp& arp, TimePoint now) {
@@ -66,7 +66,8 @@ void RarpAgent::on_request(const wire::Arp& arp, TimePoint now) {
   ++counters_.answered;
   medium_.send(arp.sender_hw, wire::EtherType::kRarp,
                wire::build_arp({wire::ArpOp::kRarpReply, medium_.own_hw(), own->addr.v4_host(),
-                                arp.target_hw, host->second.v4_host()}),
+                                arp.target_hw, host->second.v4_host()},
+                               medium_.format()),
                now);
 }
 
