@@ -27,7 +27,7 @@ void send_connected(Context& c, table::NeighbourIndex index, rte_mbuf* m) noexce
 [[gnu::cold]] void trace_arrival(Context& c, const Burst& pkts) noexcept {
   for (rte_mbuf* const& m : pkts.span()) {
     const InterfaceEntry& to = c.interfaces[fabric::meta_of(m).tx.iface];
-    c.trace.begin({&m, 1}, table::kNoInterface, Tracer::link_header(to.kind));
+    c.trace.begin({&m, 1}, table::kNoInterface, Tracer::link_header(to));
   }
   c.trace.entered(pkts.span(), msg::trace::Stage::kHandoffInput);
 }

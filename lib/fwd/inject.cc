@@ -118,7 +118,7 @@ void send(Context& c, const Down& message) noexcept {
                                                                         Drop::kIbTxInvalid);
   } else if (message.kind == Down::Kind::kSendRaw) {
     trace_arrival(c, message.mbuf, table::kNoInterface,
-                  Tracer::link_header(c.interfaces[message.iface].kind));
+                  Tracer::link_header(c.interfaces[message.iface]));
     c.tx.enqueue(message.iface, message.mbuf);
   } else {
     trace_arrival(c, message.mbuf, message.in, Tracer::StartsAt::kIp);

@@ -51,11 +51,29 @@ bool is_own_multicast(const InterfaceEntry& entry, rte_mbuf* m) {
     other_type(c, in, m, type, bin);
 }
 
-}  // namespace
+/// The type of a packet with the header of RFC 4391.
+struct TypeFirst {
+  [[gnu::always_inline]] static std::uint16_t type_of(const rte_mbuf* m) noexcept {
+    return rte_pktmbuf_mtod(m, const wire::IpoibHdr*)->type.host();
+  }
+};
 
-void ipoib_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
-                 std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept {
-  expects_input_shape(pkts, out);
+/// The type of a packet with the header of 2001. The draft's table gives IBARP the type of the
+/// address family that is resolved, so that a record may come as IPv4. Its first octet, the upper
+/// half of a hardware type, is no version of IP. Source: draft-pelissier-ipoib-encaparp-00 §6.4.
+struct TypeLast {
+  static std::uint16_t type_of(const rte_mbuf* m) noexcept {
+    const auto* const hdr = rte_pktmbuf_mtod(m, const wire::IbarpHdr*);
+    const std::uint16_t type = hdr->type.host();
+    if (EtherType{type} != EtherType::kIpv4 || m->data_len == sizeof(*hdr)) return type;
+    const auto first = *rte_pktmbuf_mtod_offset(m, const std::uint8_t*, sizeof(*hdr));
+    return first >> 4 != 0 ? type : static_cast<std::uint16_t>(EtherType::kArp);
+  }
+};
+
+template <class Header>
+void input_of(Context& c, const Ingress& in, const InterfaceEntry& entry,
+              std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept {
   DropBin bin{c.trace, in.counters.drops};
   Ip4Input ip4{c, in, out.ip4, out.ip4_groups, bin};
   const fabric::MetaOf meta_of;
@@ -65,7 +83,7 @@ void ipoib_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
       bin.add(m, Drop::kIpoibRunt);
       continue;
     }
-    const std::uint16_t type = rte_pktmbuf_mtod(m, const wire::IpoibHdr*)->type.host();
+    const std::uint16_t type = Header::type_of(m);
     octets += m->pkt_len - sizeof(wire::IpoibHdr);
     if (meta_of(m).rx.multicast) [[unlikely]] {
       not_unicast(c, in, entry, m, type, out, bin);
@@ -80,6 +98,17 @@ void ipoib_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
       other_type(c, in, m, type, bin);
   }
   in.counters.rx_bytes.add(octets);
+}
+
+}  // namespace
+
+void ipoib_input(Context& c, const Ingress& in, const InterfaceEntry& entry,
+                 std::span<rte_mbuf* const> pkts, InputBursts& out) noexcept {
+  expects_input_shape(pkts, out);
+  if (entry.encapsulation == wire::Encapsulation::kTypeFirst) [[likely]]
+    input_of<TypeFirst>(c, in, entry, pkts, out);
+  else
+    input_of<TypeLast>(c, in, entry, pkts, out);
 }
 
 }  // namespace ipoib::fwd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Stage ipoib_input: sorts the packets of an IPoIB link by type and checks IPv4. Source: RFC 4391
-// §6.
+// §6; draft-pelissier-ipoib-encaparp-00 §3.
 #pragma once
 
 #include <span>
@@ -10,7 +10,8 @@
 namespace ipoib::fwd {
 
 /// Takes packets that start at their IPoIB header, with PacketMeta::rx filled. Punts ARP and RARP;
-/// counts rx_bytes. The reserved half of the header is not checked.
+/// counts rx_bytes. The reserved half of the header is not checked. The order
+/// of its halves is chosen per burst.
 ///
 /// Shape:  like eth_input.
 /// Errors: kIpoibRunt, kIpoibUnknownType, kIpoibOwnMulticast (RFC 4391 §10), and those of Ip4Input.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Stage ipoib_output: prepends the encapsulation header of a routed packet and sets its destination
-// for the device. Source: RFC 4391 §6.
+// for the device. Source: RFC 4391 §6; draft-pelissier-ipoib-encaparp-00 §3.
 #pragma once
 
 #include <rte_mbuf.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -15,14 +16,20 @@
 
 namespace ipoib::fwd {
 
+/// An encapsulation header, in memory order.
+using IpoibHeader = std::uint32_t;
+static_assert(sizeof(IpoibHeader) == sizeof(wire::IpoibHdr));
+
+[[nodiscard]] inline IpoibHeader ipoib_header(wire::Encapsulation order,
+                                              wire::EtherType type) noexcept {
+  return std::bit_cast<IpoibHeader>(wire::encapsulation_header(order, type));
+}
+
 /// Returns false, without a change, if there is no headroom.
-inline bool ipoib_output(rte_mbuf* m, const table::Neighbour& to, wire::EtherType type) noexcept {
-  if (!prepend(m, sizeof(wire::IpoibHdr))) [[unlikely]]
+inline bool ipoib_output(rte_mbuf* m, const table::Neighbour& to, IpoibHeader header) noexcept {
+  if (!prepend(m, sizeof(header))) [[unlikely]]
     return false;
-  // Type and two reserved octets.
-  const wire::Be32 hdr{std::uint32_t{static_cast<std::uint16_t>(type)} << 16};
-  static_assert(sizeof(hdr) == sizeof(wire::IpoibHdr));
-  std::memcpy(rte_pktmbuf_mtod(m, std::byte*), &hdr, sizeof(hdr));
+  std::memcpy(rte_pktmbuf_mtod(m, std::byte*), &header, sizeof(header));
   fabric::PacketMeta& meta = fabric::meta_of(m);
   meta.tx.ah = to.ah;
   meta.tx.qpn = to.qpn;

@@ -22,20 +22,31 @@ namespace ipoib::fwd {
   return to.queue != nullptr ? to.mtu : std::min(to.mtu, link);
 }
 
+/// The part of a link header that all packets of one type to one interface share: EthTail or
+/// IpoibHeader.
+using LinkTail = std::uint64_t;
+static_assert(sizeof(LinkTail) >= sizeof(EthTail) && sizeof(LinkTail) >= sizeof(IpoibHeader));
+
+[[nodiscard]] inline LinkTail link_tail(const InterfaceEntry& entry,
+                                        wire::EtherType type) noexcept {
+  return entry.kind == InterfaceKind::kEthernet ? eth_tail(entry, type)
+                                                : ipoib_header(entry.encapsulation, type);
+}
+
 /// Prepends the link header of a packet that fits the link. Returns false, without a change, if
-/// there is no headroom. `tail`: that of the neighbour's interface, if it is Ethernet.
-[[nodiscard, gnu::always_inline]] inline bool link_header(const table::Neighbour& to, EthTail tail,
-                                                          wire::EtherType type,
+/// there is no headroom. `tail`: that of the neighbour's interface.
+[[nodiscard, gnu::always_inline]] inline bool link_header(const table::Neighbour& to, LinkTail tail,
                                                           rte_mbuf* m) noexcept {
-  return to.mode == table::NeighbourMode::kEthernet ? eth_output(m, to, tail)
-                                                    : ipoib_output(m, to, type);
+  return to.mode == table::NeighbourMode::kEthernet
+             ? eth_output(m, to, tail)
+             : ipoib_output(m, to, static_cast<IpoibHeader>(tail));
 }
 
 /// Takes a packet that fits the link; it leaves through Tx. Errors: kNoMbuf (no headroom).
 [[gnu::always_inline]] inline void link_output(Context& c, const table::Neighbour& to,
                                                const InterfaceEntry& entry, wire::EtherType type,
                                                rte_mbuf* m, DropBin& bin) noexcept {
-  if (!link_header(to, eth_tail(entry, type), type, m)) [[unlikely]]
+  if (!link_header(to, link_tail(entry, type), m)) [[unlikely]]
     return bin.add(m, Drop::kNoMbuf);
   if (to.queue != nullptr)
     c.tx.enqueue_connected(to, c.neighbours->index_of(to), m);
@@ -69,7 +80,7 @@ class LinkTx {
   [[gnu::always_inline]] void send_same_egress(const table::Neighbour& to, rte_mbuf* m,
                                                DropBin& bin) noexcept {
     expects(same_egress(to) && fits(m, to), "the packet has the same egress and fits");
-    if (!link_header(to, tail_, kType, m)) [[unlikely]]
+    if (!link_header(to, tail_, m)) [[unlikely]]
       return bin.add(m, Drop::kNoMbuf);
     batch_.push(m);
   }
@@ -123,7 +134,7 @@ class LinkTx {
     batch_.begin(iface);
     iface_ = iface;
     entry_ = &c_.interfaces[iface];
-    tail_ = eth_tail(*entry_, kType);
+    tail_ = link_tail(*entry_, kType);
     up_ = entry_->is_up();
     mtu_ = entry_->mtu.load(std::memory_order_relaxed);
     const auto mode = entry_->kind == InterfaceKind::kEthernet ? table::NeighbourMode::kEthernet
@@ -137,7 +148,7 @@ class LinkTx {
   table::Neighbour::EgressKey egress_key_ = no_egress();
   table::InterfaceId iface_ = table::kNoInterface;  ///< kNoInterface: between batches.
   const InterfaceEntry* entry_ = nullptr;
-  EthTail tail_ = 0;
+  LinkTail tail_ = 0;
   bool up_ = false;
   std::uint16_t mtu_ = 0;
 };

@@ -99,6 +99,10 @@ trace::Packet describe(const rte_mbuf* m, Tracer::StartsAt header) noexcept {
       at = sizeof(wire::IpoibHdr);
       p.ether_type = number16(octets, 0);
       break;
+    case Tracer::StartsAt::kIbarp:
+      at = sizeof(wire::IbarpHdr);
+      p.ether_type = number16(octets, offsetof(wire::IbarpHdr, type));
+      break;
     case Tracer::StartsAt::kIp:
       const bool v6 = !octets.empty() && (octets[0] >> 4) == std::byte{6};
       p.ether_type = static_cast<std::uint16_t>(v6 ? EtherType::kIpv6 : EtherType::kIpv4);

@@ -38,9 +38,11 @@ class Tracer {
   [[nodiscard]] bool active() const noexcept { return n_open_ != 0; }
 
   /// Follows the packets that match. They start at an Ethernet, IPoIB or IP header.
-  enum class StartsAt : std::uint8_t { kEthernet, kIpoib, kIp };
-  [[nodiscard]] static StartsAt link_header(InterfaceKind kind) noexcept {
-    return kind == InterfaceKind::kEthernet ? StartsAt::kEthernet : StartsAt::kIpoib;
+  enum class StartsAt : std::uint8_t { kEthernet, kIpoib, kIbarp, kIp };
+  [[nodiscard]] static StartsAt link_header(const InterfaceEntry& entry) noexcept {
+    if (entry.kind == InterfaceKind::kEthernet) return StartsAt::kEthernet;
+    return entry.encapsulation == wire::Encapsulation::kTypeFirst ? StartsAt::kIpoib
+                                                                  : StartsAt::kIbarp;
   }
   void begin(std::span<rte_mbuf* const> pkts, table::InterfaceId in, StartsAt header) noexcept {
     if (armed()) [[unlikely]]

@@ -40,7 +40,7 @@ msg::trace::Stage first_stage(const Owned& owned, ForwardMode mode) noexcept {
 /// Follows the packets that match. Those of an interface that is down enter no stage.
 [[gnu::cold]] void trace_arrival(Context& c, const Owned& owned, const Burst& rx, ForwardMode mode,
                                  bool down) noexcept {
-  c.trace.begin(rx.span(), owned.id, Tracer::link_header(owned.entry->kind));
+  c.trace.begin(rx.span(), owned.id, Tracer::link_header(*owned.entry));
   if (!down) c.trace.entered(rx.span(), first_stage(owned, mode), owned.receive_queue != nullptr);
 }
 

@@ -48,7 +48,8 @@ struct alignas(64) InterfaceEntry {
   /// kEthernet: TCP segments that arrive here are merged for neighbours with a connection, and TCP
   /// packets that are too large to leave here are cut.
   bool tcp_offload = false;
-  fabric::UdQueue* ud_queue = nullptr;            ///< kIpoib.
+  wire::Encapsulation encapsulation = wire::Encapsulation::kTypeFirst;  ///< kIpoib.
+  fabric::UdQueue* ud_queue = nullptr;                                  ///< kIpoib.
   fabric::ReceiveQueue* receive_queue = nullptr;  ///< kIpoib in connected mode.
   // Writer: management lcore, while workers run; relaxed unless stated, because each value is
   // independent.

@@ -31,6 +31,25 @@ struct IbarpHdr {
 };
 static_assert(WireRecord<IbarpHdr> && sizeof(IbarpHdr) == 4);
 
+/// The order of the fields in the encapsulation header of a link.
+enum class Encapsulation : std::uint8_t {
+  kTypeFirst,  ///< IpoibHdr.
+  kTypeLast,   ///< IbarpHdr.
+};
+static_assert(sizeof(IpoibHdr) == sizeof(IbarpHdr));
+
+/// The encapsulation header of a packet of this type.
+[[nodiscard]] constexpr Be32 encapsulation_header(Encapsulation order, EtherType type) noexcept {
+  const std::uint32_t number = static_cast<std::uint16_t>(type);
+  return Be32{order == Encapsulation::kTypeFirst ? number << 16 : number};
+}
+/// The type in an encapsulation header.
+[[nodiscard]] constexpr EtherType encapsulated_type(Encapsulation order, Be32 header) noexcept {
+  const std::uint32_t number = header.host();
+  return static_cast<EtherType>(order == Encapsulation::kTypeFirst ? number >> 16
+                                                                   : number & 0xffff);
+}
+
 /// 20-octet IPoIB link-layer address: flags:8, QPN:24, GID:128. Source: RFC 4391 §9.1.1,
 /// draft-ietf-ipoib-connected-mode-03 §3.1.
 struct LinkAddr {

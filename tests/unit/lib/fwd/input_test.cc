@@ -123,6 +123,65 @@ TEST_F(Ip4Input, CutsPaddingOffAcrossSegments) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
+/// Link ib1 speaks the draft of 2001, link ib0 RFC 4391, on one worker.
+class IbarpInput : public WorkerFixture {
+ protected:
+  void SetUp() override {
+    WorkerFixture::SetUp();
+    entries[kIb1].encapsulation = wire::Encapsulation::kTypeLast;
+    start();
+    set_neighbour(2, ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef));
+    set_neighbour(3, ib_neighbour(kIb1, "10.1.0.2", 8, 0xabcdee));
+    loop();
+  }
+  /// Two reserved octets, then the type.
+  static Bytes of_2001(std::uint16_t type, const Bytes& payload) {
+    Bytes frame{{}, {}, static_cast<std::byte>(type >> 8), static_cast<std::byte>(type)};
+    frame.insert(frame.end(), payload.begin(), payload.end());
+    return frame;
+  }
+};
+
+TEST_F(IbarpInput, E01_E08_ForwardsBetweenLinksOfBothDialects) {
+  const Ip4 there{.src = "10.1.0.2", .dst = "10.0.0.2"}, back{.src = "10.0.0.2", .dst = "10.1.0.2"};
+  feed(kIb1, of_2001(0x0800, there.bytes()));
+  EXPECT_EQ(only_sent_by_link(kIb0).bytes, encapsulated(0x0800, forwarded(there)));
+  feed(kIb0, encapsulated(0x0800, back.bytes()));
+  const SentOnLink sent = only_sent_by_link(kIb1);
+  EXPECT_EQ(sent.bytes, of_2001(0x0800, forwarded(back)));
+  EXPECT_EQ(sent.to.ah, 8U);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(IbarpInput, E01_DropsPacketsOfTheOtherDialect) {
+  const std::vector<Row> to_2001 = {
+      {"type first", encapsulated(0x0800, Ip4{}.bytes()), Drop::kIpoibUnknownType},
+      {"3 octets", Bytes(3), Drop::kIpoibRunt},
+      {"header only", of_2001(0x0800, {}), Drop::kIpRunt},
+      {"type zero", of_2001(0, Ip4{}.bytes()), Drop::kIpoibUnknownType},
+  };
+  EXPECT_ROWS_DROPPED(kIb1, to_2001);
+  const std::vector<Row> to_rfc4391 = {
+      {"type last", of_2001(0x0800, Ip4{}.bytes()), Drop::kIpoibUnknownType},
+  };
+  EXPECT_ROWS_DROPPED(kIb0, to_rfc4391);
+}
+
+// The table of the draft gives IBARP the type of IPv4; most implementers would have used ARP's.
+TEST_F(IbarpInput, E03_PassesIbarpUpUnderEitherType) {
+  Bytes arp(80, std::byte{0x5a});
+  arp[0] = std::byte{0};
+  for (const std::uint16_t type : {0x0806, 0x0800}) {
+    for (const bool multicast : {false, true}) {
+      feed(kIb1, of_2001(type, arp), multicast);
+      const Punted p = only_punted();
+      EXPECT_EQ(p.message.kind, msg::Up::Kind::kArp);
+      EXPECT_EQ(p.bytes, arp);
+    }
+  }
+  EXPECT_EQ(all_drops(), 0U);
+}
+
 TEST_F(IpoibInput, U12_DropsOtherTypes) {
   std::vector<Row> rows = {
       {"nothing at all", {}, Drop::kIpoibRunt},
