@@ -40,9 +40,9 @@ AhKind make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhT
                       .slid = wire::Be16{port.lid}};
   const bool local = is_own_lid(port, to.dlid);
   const bool limited = !local && limiting_mbps(to.rate, port.rate) != 0;
-  const auto route =
-      static_cast<std::uint8_t>((wire::is_multicast_lid(to.dlid) ? AhKind::kMulticast : 0) |
-                                (local ? AhKind::kLocal : 0) | (limited ? AhKind::kLimited : 0));
+  const auto route = static_cast<std::uint8_t>(
+      (wire::is_multicast_lid(to.dlid) ? AhKind::kMulticast : 0) | (local ? AhKind::kLocal : 0) |
+      (limited ? AhKind::kLimited : 0) | (to.qkey ? AhKind::kQkey : 0));
   std::memcpy(out.head.data(), &eth, sizeof(eth));
   std::memcpy(out.head.data() + sizeof(eth), &lrh, sizeof(lrh));
   if (!to.global) return {kLocalHeadLen, route};
@@ -72,17 +72,22 @@ Result<std::unique_ptr<AhTable>> AhTable::create(int socket_id, std::uint64_t ts
   auto slots = allocate(socket_id);
   Memory<RateBucket> buckets{static_cast<RateBucket*>(rte_zmalloc_socket(
       "soft_rate", kCapacity * sizeof(RateBucket), RTE_CACHE_LINE_SIZE, socket_id))};
-  if (slots == nullptr || buckets == nullptr)
+  Memory<std::atomic<std::uint32_t>> qkeys{static_cast<std::atomic<std::uint32_t>*>(
+      rte_zmalloc_socket("soft_qkey", kCapacity * sizeof(std::atomic<std::uint32_t>),
+                         RTE_CACHE_LINE_SIZE, socket_id))};
+  if (slots == nullptr || buckets == nullptr || qkeys == nullptr)
     return fail(Errc::kNoResources, "no memory for {} address handles ({} octets)", kCapacity,
-                kCapacity * (sizeof(AhTemplate) + sizeof(RateBucket)));
-  return std::unique_ptr<AhTable>{
-      new AhTable{std::move(slots), std::move(buckets), socket_id, tsc_hz, retirement}};
+                kCapacity * (sizeof(AhTemplate) + sizeof(RateBucket) + sizeof(std::uint32_t)));
+  return std::unique_ptr<AhTable>{new AhTable{std::move(slots), std::move(buckets),
+                                              std::move(qkeys), socket_id, tsc_hz, retirement}};
 }
 
-AhTable::AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets, int socket_id,
-                 std::uint64_t tsc_hz, fabric::Retirement& retirement)
+AhTable::AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets,
+                 Memory<std::atomic<std::uint32_t>> qkeys, int socket_id, std::uint64_t tsc_hz,
+                 fabric::Retirement& retirement)
     : slots_{slots.get()},
       buckets_{std::move(buckets)},
+      qkeys_{std::move(qkeys)},
       owned_{std::move(slots)},
       socket_id_{socket_id},
       tsc_hz_{tsc_hz},
@@ -106,6 +111,7 @@ Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric:
   }
   if (const unsigned mbps = limiting_mbps(to.rate, port.rate); mbps != 0)
     buckets_[ah] = RateBucket::of(mbps, tsc_hz_);
+  if (to.qkey) qkeys_[ah].store(*to.qkey, std::memory_order_relaxed);
   AhTemplate& slot = owned_[ah];
   const AhKind kind = make_template(port, to, slot);
   // The worker learns the number through a ring, whose release and acquire order the template too.

@@ -28,6 +28,7 @@ struct alignas(2) AhKind {
   static constexpr std::uint8_t kLocal = 1;      ///< The DLID is one of the port's own.
   static constexpr std::uint8_t kMulticast = 2;  ///< Other queues of the port may need a copy.
   static constexpr std::uint8_t kLimited = 4;    ///< The handle has a RateBucket.
+  static constexpr std::uint8_t kQkey = 8;       ///< The handle has a Q_Key of its own.
 
   /// True: no GRH and no flags.
   [[nodiscard]] bool allows_fast_path() const noexcept {
@@ -107,6 +108,12 @@ class AhTable {
     return buckets_[ah];
   }
 
+  /// Q_Key of a handle for which View::find() reports kQkey.
+  [[nodiscard]] std::uint32_t qkey(fabric::AhIndex ah) const noexcept {
+    expects(ah < kCapacity, "the number is a handle's");
+    return qkeys_[ah].load(std::memory_order_relaxed);
+  }
+
  private:
   struct Free {
     void operator()(void* memory) const noexcept;
@@ -114,11 +121,13 @@ class AhTable {
   template <class T>
   using Memory = std::unique_ptr<T[], Free>;
 
-  AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets, int socket_id, std::uint64_t tsc_hz,
+  AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets,
+          Memory<std::atomic<std::uint32_t>> qkeys, int socket_id, std::uint64_t tsc_hz,
           fabric::Retirement& retirement);
   [[nodiscard]] static Memory<AhTemplate> allocate(int socket_id);
   std::atomic<AhTemplate*> slots_;  ///< Points to owned_.
   Memory<RateBucket> buckets_;
+  Memory<std::atomic<std::uint32_t>> qkeys_;  ///< Ordered by the store of the handle's kind.
   Memory<AhTemplate> owned_;
   std::vector<fabric::AhAttr> attrs_;  ///< Attributes by number, for all numbers ever used.
   int socket_id_;

@@ -311,6 +311,9 @@ std::uint16_t UdDatapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uin
     if (frame == nullptr) return dropped(reason);
   }
   make_frame(frame, *path.ah, layout, path.keys, to.qpn, queue.next_psn());
+  if ((path.kind.route & AhKind::kQkey) != 0)
+    rte_pktmbuf_mtod_offset(frame, UdWords*, path.kind.head_len)
+        ->qkey.set(config_.ahs->qkey(to.ah));
   if ((path.kind.route & AhKind::kLocal) != 0) {
     if (config_.icrc) seal(frame);
     exceptions.add(index, Kind::kLocal, frame);

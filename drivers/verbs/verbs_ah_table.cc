@@ -15,10 +15,12 @@ VerbsAhTable::VerbsAhTable(std::string name, fabric::Retirement& retirement, Sen
     : name_{std::move(name)},
       retirement_{retirement},
       progress_{std::move(progress)},
-      slots_{std::make_unique<std::atomic<ibv_ah*>[]>(kCapacity)} {}
+      slots_{std::make_unique<std::atomic<ibv_ah*>[]>(kCapacity)},
+      qkeys_{std::make_unique<std::atomic<std::uint64_t>[]>(kCapacity)} {}
 
 VerbsAhTable::Key VerbsAhTable::key_of(const fabric::AhAttr& to) {
-  return {to.dlid, to.sl, to.rate, to.global, to.tclass, to.hop_limit, to.flow_label, to.dgid};
+  return {to.dlid,      to.sl,         to.rate, to.global, to.tclass,
+          to.hop_limit, to.flow_label, to.dgid, to.qkey};
 }
 
 Result<fabric::AhIndex> VerbsAhTable::add(ibv_pd* pd, const PortTables& tables,
@@ -48,6 +50,8 @@ Result<fabric::AhIndex> VerbsAhTable::add(ibv_pd* pd, const PortTables& tables,
     ah = free_.back();
     free_.pop_back();
   }
+  qkeys_[ah].store(to.qkey ? kHasQkey | *to.qkey : 0, std::memory_order_relaxed);
+  if (to.qkey) any_qkey_.store(true, std::memory_order_relaxed);
   // The worker gets the number from a ring, whose release and acquire also order this store.
   slots_[ah].store(handle.get(), std::memory_order_release);
   entries_[ah] = {key, std::move(handle), 1};

@@ -56,9 +56,18 @@ class VerbsAhTable {
     return ah < kCapacity ? slots_[ah].load(std::memory_order_relaxed) : nullptr;
   }
 
+  /// Q_Key of packets to a handle: its own, or that of the queue.
+  [[nodiscard]] std::uint32_t qkey_of(fabric::AhIndex ah, std::uint32_t of_queue) const noexcept {
+    if (!any_qkey_.load(std::memory_order_relaxed)) [[likely]]
+      return of_queue;
+    const std::uint64_t own = qkeys_[ah].load(std::memory_order_relaxed);
+    return (own & kHasQkey) != 0 ? static_cast<std::uint32_t>(own) : of_queue;
+  }
+
  private:
+  static constexpr std::uint64_t kHasQkey = 1ULL << 32;
   using Key = std::tuple<std::uint16_t, std::uint8_t, std::uint8_t, bool, std::uint8_t,
-                         std::uint8_t, std::uint32_t, wire::Gid>;
+                         std::uint8_t, std::uint32_t, wire::Gid, std::optional<std::uint32_t>>;
   struct Entry {
     Key key;
     AhPtr handle;
@@ -77,7 +86,10 @@ class VerbsAhTable {
   fabric::Retirement& retirement_;
   SendProgress progress_;
   std::unique_ptr<std::atomic<ibv_ah*>[]> slots_;
-  std::vector<Entry> entries_;  ///< Index: number of the handle.
+  /// Q_Keys of handles that have one, with kHasQkey. Ordered by the store of the slot.
+  std::unique_ptr<std::atomic<std::uint64_t>[]> qkeys_;
+  std::atomic<bool> any_qkey_{false};  ///< A handle with a Q_Key has existed.
+  std::vector<Entry> entries_;         ///< Index: number of the handle.
   std::map<Key, fabric::AhIndex> by_key_;
   std::vector<fabric::AhIndex> free_;
   std::deque<Doomed> doomed_;

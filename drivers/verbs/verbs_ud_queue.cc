@@ -194,7 +194,7 @@ void VerbsUdQueue::add(UdHardware& hw, const MemoryMap& map, rte_mbuf* m) noexce
   ibv_ah* const ah = shared_.ahs.find(meta.tx.ah);
   if (ah == nullptr) [[unlikely]]
     return lose(m, Drop::kIbTxInvalid);
-  if (hw.send->add(m, map, ah, meta.tx.qpn, qkey())) [[likely]]
+  if (hw.send->add(m, map, ah, meta.tx.qpn, shared_.ahs.qkey_of(meta.tx.ah, qkey()))) [[likely]]
     return;
   shared_.memory.miss();
   lose(m, Drop::kIbTxInvalid);

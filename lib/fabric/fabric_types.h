@@ -68,6 +68,9 @@ struct AhAttr {
   std::uint8_t hop_limit = 0;
   std::uint32_t flow_label = 0;
   wire::Gid dgid;
+  /// Q_Key of the packets; empty: that of the queue that sends them. A handle with a Q_Key may cost
+  /// more per packet.
+  std::optional<std::uint32_t> qkey{};
 
   friend bool operator==(const AhAttr&, const AhAttr&) = default;
 };

@@ -72,6 +72,27 @@ TEST_F(SoftTx, U13_U14_FramesAreTheVectorsOctets) {
   }
 }
 
+TEST_F(SoftTx, E03_AHandleMayHaveItsOwnQkey) {
+  const Node from = make_node(0);
+  const Node to = make_node(1);
+  ASSERT_TRUE(to.hca->set_qkey(*to.queue, 0x1234));
+  fabric::AhAttr own{.dlid = kLid[1]};
+  own.qkey = 0x1234;
+  const auto of_queue = ah_to(from, kLid[1]), of_peer = from.hca->create_ah(own).value();
+  for (const std::size_t len : {8U, 100U, 2048U}) {
+    rte_mbuf* m[] = {packet(counting(len), of_queue, to.queue->qpn()),
+                     packet(counting(len), of_peer, to.queue->qpn())};
+    ASSERT_EQ(from.queue->tx_burst(m, 2), 2);
+    to.poll();
+    const auto pkts = to.receive();
+    ASSERT_EQ(pkts.size(), 1U) << "the other one has the sender's Q_Key";
+    EXPECT_EQ(bytes_of(pkts[0]), counting(len));
+    rte_pktmbuf_free(pkts[0]);
+  }
+  EXPECT_EQ(to.hca->drops().get(Drop::kIbQkey), 3U);
+  EXPECT_EQ(from.all_drops(), 0U);
+}
+
 TEST_F(SoftTx, EveryLengthArrivesWithAndWithoutGrh) {
   const Node from = make_node(0);
   const Node to = make_node(1);

@@ -21,7 +21,7 @@ constexpr std::string_view kIbarpHex =
     "00000048"
     "80010b1b"
     "fe800000000000000002c903000a0b01";
-/// The same with the first word of the GID twice.
+/// The address with the first word of its GID twice.
 constexpr std::string_view kIbarpTwiceHex =
     "0002c903000a0b01"
     "00000048"
