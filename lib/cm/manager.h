@@ -83,10 +83,12 @@ class Manager {
   // Service ID resolution.
   Result<SidrId> ask_service(const SidrQuestion& question, SidrHandler handler, TimePoint now);
   void cancel_question(SidrId id) { sidr_.cancel(id); }
-  void serve(std::uint64_t service_id, SidrService service) {
-    sidr_.serve(service_id, std::move(service));
+  void serve(std::uint64_t service_id, SidrService service, std::uint16_t pkey = 0) {
+    sidr_.serve(service_id, std::move(service), pkey);
   }
-  void end_service(std::uint64_t service_id) { sidr_.end_service(service_id); }
+  void end_service(std::uint64_t service_id, std::uint16_t pkey = 0) {
+    sidr_.end_service(service_id, pkey);
+  }
 
   /// Feeds one MAD of class ComMgt. Returns true if it is well-formed.
   bool on_mad(const fabric::ReceivedMad& mad, TimePoint now);

@@ -28,8 +28,8 @@ Result<SidrId> Sidr::ask(const SidrQuestion& question, SidrHandler handler, Time
 void Sidr::on_req(const wire::CmMad& mad, const fabric::MadAddress& from) {
   const auto req = wire::cm_message<wire::CmSidrReq>(mad);
   wire::CmSidrRep rep{};
-  if (const auto it = services_.find(req.service_id.host()); it != services_.end()) {
-    rep = it->second(req, from);
+  if (const SidrService* const service = find_service(req)) {
+    rep = (*service)(req, from);
     ++counters_.sidr_served;
   } else {
     rep.status = wire::SidrStatus::kServiceNotSupported;
@@ -40,11 +40,23 @@ void Sidr::on_req(const wire::CmMad& mad, const fabric::MadAddress& from) {
   send_(from, wire::make_cm_mad(mad.hdr.tid.host(), rep), false);
 }
 
+const SidrService* Sidr::find_service(const wire::CmSidrReq& req) const {
+  for (const std::uint16_t pkey : {req.pkey.host(), std::uint16_t{0}})
+    if (const auto it = services_.find(key_of(req.service_id.host(), pkey)); it != services_.end())
+      return &it->second;
+  return nullptr;
+}
+
 void Sidr::on_rep(const wire::CmMad& mad, TimePoint now) {
   const auto rep = wire::cm_message<wire::CmSidrRep>(mad);
   const auto it = pending_.find(rep.request_id.host());
   if (it == pending_.end()) {
     ++counters_.unknown_id;
+    return;
+  }
+  const auto question = wire::cm_message<wire::CmSidrReq>(it->second.mad);
+  if (rep.service_id != question.service_id) {
+    ++counters_.unexpected;
     return;
   }
   ++counters_.sidr_answered;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -45,10 +46,14 @@ class Sidr {
 
   Result<SidrId> ask(const SidrQuestion& question, SidrHandler handler, TimePoint now);
   void cancel(SidrId id) { pending_.erase(id); }
-  void serve(std::uint64_t service_id, SidrService service) {
-    services_[service_id] = std::move(service);
+  /// `pkey`: only requests of this partition are answered by `service`; 0: those of all partitions
+  /// that have no service of their own.
+  void serve(std::uint64_t service_id, SidrService service, std::uint16_t pkey) {
+    services_[key_of(service_id, pkey)] = std::move(service);
   }
-  void end_service(std::uint64_t service_id) { services_.erase(service_id); }
+  void end_service(std::uint64_t service_id, std::uint16_t pkey) {
+    services_.erase(key_of(service_id, pkey));
+  }
 
   void on_req(const wire::CmMad& mad, const fabric::MadAddress& from);
   /// Handlers may call ask() and cancel().
@@ -67,6 +72,12 @@ class Sidr {
     TimePoint due;
     unsigned retries_left;
   };
+  /// Full and limited members of a partition share its services.
+  using ServiceKey = std::pair<std::uint64_t, std::uint16_t>;
+  [[nodiscard]] static ServiceKey key_of(std::uint64_t service_id, std::uint16_t pkey) {
+    return {service_id, static_cast<std::uint16_t>(pkey & ~wire::kFullMemberBit)};
+  }
+  [[nodiscard]] const SidrService* find_service(const wire::CmSidrReq& req) const;
   void finish(SidrId id, const tl::expected<wire::CmSidrRep, Errc>& outcome, TimePoint now);
 
   Send send_;
@@ -74,7 +85,7 @@ class Sidr {
   unsigned max_outstanding_;
   SidrId next_id_;
   std::map<SidrId, Pending> pending_;
-  std::map<std::uint64_t, SidrService> services_;
+  std::map<ServiceKey, SidrService> services_;
 };
 
 }  // namespace ipoib::cm

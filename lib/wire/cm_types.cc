@@ -98,4 +98,16 @@ std::string_view to_string(RejReason reason) noexcept {
   return "unknown reason";
 }
 
+std::string_view to_string(SidrStatus status) noexcept {
+  switch (status) {
+    case SidrStatus::kValid: return "valid";
+    case SidrStatus::kServiceNotSupported: return "service ID not supported";
+    case SidrStatus::kRejected: return "rejected by the service";
+    case SidrStatus::kNoQp: return "no queue pair available";
+    case SidrStatus::kRedirect: return "redirected";
+    case SidrStatus::kClassVersion: return "class version not supported";
+  }
+  return "unknown status";
+}
+
 }  // namespace ipoib::wire

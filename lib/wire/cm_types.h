@@ -189,6 +189,7 @@ enum class SidrStatus : std::uint8_t {
   kRedirect = 4,  ///< Additional information: ClassPortInfo.
   kClassVersion = 5,
 };
+[[nodiscard]] std::string_view to_string(SidrStatus status) noexcept;
 
 /// Transport service type in a REQ. IPoIB does not use XRC and RD.
 enum class CmTransport : std::uint8_t { kRc = 0, kUc = 1, kRd = 2, kExtended = 3 };

@@ -100,6 +100,65 @@ TEST(Sidr, AServiceThatNobodyOffersIsSaidNotToBeSupported) {
   EXPECT_EQ(server.manager.counters().sidr_refused, 1U);
 }
 
+// Two links of one port may serve the same service, each in its partition.
+TEST(Sidr, E02_AServiceIsAnsweredByItsPartition) {
+  End asker{1}, server{2};
+  const auto serve = [&](std::uint16_t pkey, std::uint32_t qkey) {
+    server.manager.serve(
+        kService,
+        [qkey](const auto&, const auto&) {
+          wire::CmSidrRep rep{};
+          rep.qkey.set(qkey);
+          return rep;
+        },
+        pkey);
+  };
+  serve(0xffff, 1);
+  serve(0x8002, 2);
+  const auto qkey_in = [&](std::uint16_t pkey) {
+    std::optional<std::uint32_t> qkey;
+    SidrQuestion question{.to = {.lid = 9}, .service_id = kService};
+    question.to.pkey = pkey;
+    EXPECT_TRUE(asker.manager.ask_service(
+        question,
+        [&](const auto& o, TimePoint) {
+          if (o->status == wire::SidrStatus::kValid) qkey = o->qkey.host();
+        },
+        asker.now));
+    server.feed(asker.sent.back().mad, 7);
+    asker.feed(server.sent.back().mad, 9);
+    return qkey;
+  };
+  EXPECT_EQ(qkey_in(0xffff), 1U);
+  EXPECT_EQ(qkey_in(0x0002), 2U) << "a limited member";
+  EXPECT_EQ(qkey_in(0x8003), std::nullopt);
+  serve(0, 3);  // In all other partitions.
+  EXPECT_EQ(qkey_in(0x8003), 3U);
+  server.manager.end_service(kService, 0x8002);
+  EXPECT_EQ(qkey_in(0x8002), 3U);
+}
+
+TEST(Sidr, AnAnswerAboutAnotherServiceIsDropped) {
+  End asker{1}, server{2};
+  int answers = 0;
+  ASSERT_TRUE(asker.manager.ask_service(
+      {{.lid = 9}, kService}, [&](const auto&, TimePoint) { ++answers; }, asker.now));
+  server.feed(asker.sent[0].mad, 7);
+  auto rep = wire::cm_message<wire::CmSidrRep>(server.sent[0].mad);
+  rep.service_id.set(kService + 1);
+  asker.feed(wire::make_cm_mad(server.sent[0].mad.hdr.tid.host(), rep), 9);
+  EXPECT_EQ(answers, 0);
+  EXPECT_EQ(asker.manager.counters().unexpected, 1U);
+  asker.feed(server.sent[0].mad, 9);
+  EXPECT_EQ(answers, 1);
+}
+
+TEST(Sidr, EveryStatusHasAName) {
+  for (std::uint8_t i = 0; i <= 5; ++i)
+    EXPECT_NE(wire::to_string(wire::SidrStatus{i}), "unknown status");
+  EXPECT_EQ(wire::to_string(wire::SidrStatus{6}), "unknown status");
+}
+
 TEST(Sidr, AnUnansweredQuestionIsRepeatedThenGivenUp) {
   End asker{1};
   int timed_out = 0;
