@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/link/ipoib/ipoib_link.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/link/ipoib/ipoib_link.h"
 #include "lib/wire/append.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/icmpv6.h"
@@ -169,7 +168,7 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
   parameters_ = next;
   const bool mtu_changed = update_mtu();
   ip_.resume();
-  paths_.resume(next.tclass, mtu_, now);
+  paths_.resume(next.tclass, mtu_, next.qkey, now);
   paths_.pin(next.broadcast_mgid, broadcast_ah(next), now);
   if (paths_.ah(next.broadcast_mgid) == fabric::kNoAh)
     return fail(Errc::kNoResources, "cannot create an address handle for the broadcast group");
@@ -199,7 +198,7 @@ Status IpoibLink::set_mtu(std::uint16_t mtu, TimePoint now) {
   if (connections_) connections_->limit_mtu(mtu);
   if (!ip_.ready()) return {};
   const bool changed = update_mtu();
-  if (changed) paths_.resume(parameters_.tclass, mtu_, now);
+  if (changed) paths_.resume(parameters_.tclass, mtu_, parameters_.qkey, now);
   ip_.neighbours().reinstall();
   if (changed && state_ == State::kUp) ip_.start_ip6(interface_id(), mtu_, now);
   return {};
@@ -257,8 +256,7 @@ void IpoibLink::set_state(State state) {
 void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t,
                        TimePoint now) {
   // Replies use the SA's path: the SLID of a request need not lead back (RFC 4391 §9.1.2).
-  if (const auto record = ip_.on_arp(arp, now))
-    paths_.heard(record->sender_hw.link_addr(), slid, now);
+  if (const auto record = ip_.on_arp(arp, now)) paths_.heard(record->sender_hw, slid, now);
 }
 
 Status IpoibLink::join_group(const wire::IpAddr& group, TimePoint now) {
@@ -292,7 +290,7 @@ void IpoibLink::broadcast(wire::EtherType type, std::span<const std::byte> paylo
 
 void IpoibLink::send(const wire::HwAddr& to, wire::EtherType type,
                      std::span<const std::byte> payload, TimePoint now) {
-  paths_.send(to.link_addr(), encapsulate(type, payload), now);
+  paths_.send(to, encapsulate(type, payload), now);
 }
 
 bool IpoibLink::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,

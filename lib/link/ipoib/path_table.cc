@@ -37,14 +37,14 @@ PathTable::PathTable(PathConfig config, LinkActions& actions, sa::Client& sa,
       jitter_{seed} {}
 
 PathTable::~PathTable() {
-  for (auto& [gid, p] : paths_) sa_.cancel(p.query);
+  for (auto& [key, p] : paths_) sa_.cancel(p.query);
 }
 
 // --- Users ---
 
 PathState PathTable::acquire(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) {
   now_ = now;
-  Path& p = find_or_make(hw.link_addr().gid);
+  Path& p = find_or_make(key_of(hw));
   const bool rested = p.unused();
   p.users.insert(user);
   if (p.state == PathState::kReady) p.expires = kNever;
@@ -55,7 +55,7 @@ PathState PathTable::acquire(const wire::IpAddr& user, const wire::HwAddr& hw, T
 }
 
 void PathTable::release(const wire::IpAddr& user, const wire::HwAddr& hw) {
-  Path* p = find(hw.link_addr().gid);
+  Path* p = find(key_of(hw));
   if (p == nullptr || p->users.erase(user) == 0) return;
   if (p->unused() && p->state == PathState::kReady) p->expires = now_ + kLinger;
   if (p->unused() && p->state == PathState::kPending) p->expires = now_;
@@ -64,14 +64,14 @@ void PathTable::release(const wire::IpAddr& user, const wire::HwAddr& hw) {
 
 void PathTable::refresh(const wire::HwAddr& hw, TimePoint now) {
   now_ = now;
-  Path* p = find(hw.link_addr().gid);
+  Path* p = find(key_of(hw));
   if (p == nullptr || p->pinned || p->state != PathState::kReady) return;
   query(*p, now);
   schedule(*p);
 }
 
 PathState PathTable::state(const wire::HwAddr& hw) const {
-  const Path* p = find(hw.link_addr().gid);
+  const Path* p = find(key_of(hw));
   return p == nullptr ? PathState::kFailed : p->state;
 }
 
@@ -82,11 +82,11 @@ std::optional<PathTable::ReadyPath> PathTable::ready_path(const wire::Gid& gid) 
 }
 
 void PathTable::describe(const wire::HwAddr& hw, table::Neighbour& out) const {
-  const Path* p = find(hw.link_addr().gid);
+  const Path* p = find(key_of(hw));
   if (p == nullptr) return;
   const unsigned path_mtu = wire::mtu_octets(p->mtu_code);
   out.ah = p->ah;
-  out.qpn = hw.link_addr().qpn.host();
+  out.qpn = hw.datagram_addr().qpn;
   out.mtu = link_mtu_;
   if (path_mtu != 0)
     out.mtu = static_cast<std::uint16_t>(
@@ -94,34 +94,35 @@ void PathTable::describe(const wire::HwAddr& hw, table::Neighbour& out) const {
 }
 
 void PathTable::describe(const wire::HwAddr& hw, NeighbourInfo& out) const {
-  const Path* p = find(hw.link_addr().gid);
+  const Path* p = find(key_of(hw));
   if (p == nullptr) return;
-  out.qpn = hw.link_addr().qpn.host();
+  out.qpn = hw.datagram_addr().qpn;
   out.lid = p->attr.dlid;
   out.sl = p->attr.sl;
   out.rate = p->attr.rate;
 }
 
-void PathTable::send(const wire::LinkAddr& to, std::span<const std::byte> frame, TimePoint now) {
+void PathTable::send(const wire::HwAddr& to, std::span<const std::byte> frame, TimePoint now) {
   now_ = now;
-  Path& p = find_or_make(to.gid);
+  Path& p = find_or_make(key_of(to));
+  const std::uint32_t qpn = to.datagram_addr().qpn;
   const bool room = frames_waiting_ < kMaxWaitingFrames && p.waiting.size() < kMaxWaitingPerPath;
   if (p.state == PathState::kReady) {
     if (p.unused()) p.expires = now + kLinger;
-    actions_.send(p.ah, to.qpn.host(), frame);
+    actions_.send(p.ah, qpn, frame);
   } else if (p.state == PathState::kFailed || !room) {
     count_unsent(frame);
     if (p.unused() && p.expires == kNever) p.expires = now;
   } else {
-    p.waiting.push_back({to.qpn.host(), {frame.begin(), frame.end()}});
+    p.waiting.push_back({qpn, {frame.begin(), frame.end()}});
     ++frames_waiting_;
     query(p, now);
   }
   schedule(p);
 }
 
-void PathTable::heard(const wire::LinkAddr& from, std::uint16_t slid, TimePoint now) {
-  Path* p = find(from.gid);
+void PathTable::heard(const wire::HwAddr& from, std::uint16_t slid, TimePoint now) {
+  Path* p = find(key_of(from));
   if (p == nullptr || slid == 0) return;
   const auto before = std::exchange(p->heard, slid);
   const bool moved = before != 0 && before != slid && slid != p->attr.dlid;
@@ -132,21 +133,25 @@ void PathTable::heard(const wire::LinkAddr& from, std::uint16_t slid, TimePoint 
 
 // --- The link ---
 
-void PathTable::resume(std::uint8_t tclass, std::uint16_t mtu, TimePoint now) {
+void PathTable::resume(std::uint8_t tclass, std::uint16_t mtu, std::uint32_t qkey, TimePoint now) {
   now_ = now;
   tclass_ = tclass;
   link_mtu_ = mtu;
-  if (std::exchange(operational_, true)) return;
-  for (auto& [gid, p] : paths_) {
+  const bool other_qkey = std::exchange(link_qkey_, qkey) != qkey;
+  if (std::exchange(operational_, true)) {
+    if (other_qkey) renew_handles(now);
+    return;
+  }
+  for (auto& [key, p] : paths_) {
     if (p.state != PathState::kPending) continue;
     p.refresh_at = now;
     schedule(p);
   }
 }
 
-void PathTable::pin(const wire::Gid& gid, const fabric::AhAttr& attr, TimePoint now) {
+void PathTable::pin(const PathKey& key, const fabric::AhAttr& attr, TimePoint now) {
   now_ = now;
-  Path& p = find_or_make(gid);
+  Path& p = find_or_make(key);
   sa_.cancel(p.query);
   if (std::exchange(p.query, sa::kNoTransaction) != sa::kNoTransaction) --queries_;
   p.pinned = true;
@@ -159,8 +164,8 @@ void PathTable::pin(const wire::Gid& gid, const fabric::AhAttr& attr, TimePoint 
   schedule(p);
 }
 
-void PathTable::unpin(const wire::Gid& gid) {
-  Path* p = find(gid);
+void PathTable::unpin(const PathKey& key) {
+  Path* p = find(key);
   if (p == nullptr || !std::exchange(p->pinned, false)) return;
   if (p->unused())
     p->expires = now_;
@@ -176,7 +181,7 @@ fabric::AhIndex PathTable::ah(const wire::Gid& gid) const {
 
 void PathTable::refresh_all(TimePoint now) {
   auto at = now;
-  for (auto& [gid, p] : paths_) {
+  for (auto& [key, p] : paths_) {
     if (p.pinned || p.unused() || p.state != PathState::kReady) continue;
     p.refresh_at = at = at + jitter_.around(kRefreshSpacing, 50);
     schedule(p);
@@ -185,25 +190,29 @@ void PathTable::refresh_all(TimePoint now) {
 
 void PathTable::clear() {
   operational_ = false;
-  for (auto& [gid, p] : paths_) p.users.clear();
+  for (auto& [key, p] : paths_) p.users.clear();
   while (!paths_.empty()) erase(paths_.begin()->second);
 }
 
 // --- Paths ---
 
-const PathTable::Path* PathTable::find(const wire::Gid& gid) const {
-  const auto it = paths_.find(gid);
+const PathTable::Path* PathTable::find(const PathKey& key) const {
+  const auto it = paths_.find(key);
   return it == paths_.end() ? nullptr : &it->second;
 }
 
-PathTable::Path* PathTable::find(const wire::Gid& gid) {
-  return const_cast<Path*>(std::as_const(*this).find(gid));
+PathTable::Path* PathTable::find(const PathKey& key) {
+  return const_cast<Path*>(std::as_const(*this).find(key));
 }
 
-PathTable::Path& PathTable::find_or_make(const wire::Gid& gid) {
-  Path& p = paths_[gid];
-  p.gid = gid;
-  return p;
+PathTable::Path& PathTable::find_or_make(const PathKey& key) {
+  return paths_.try_emplace(key, key).first->second;
+}
+
+/// Adds the Q_Key of the peer, unless it is the link's: a handle without one costs less.
+fabric::AhAttr PathTable::with_qkey(const Path& p, fabric::AhAttr attr) const {
+  if (p.key.qkey != link_qkey_) attr.qkey = p.key.qkey;
+  return attr;
 }
 
 void PathTable::erase(Path& p) {
@@ -211,12 +220,12 @@ void PathTable::erase(Path& p) {
   if (p.query != sa::kNoTransaction) --queries_;
   drop_waiting(p);
   if (p.ah != fabric::kNoAh) actions_.destroy_ah(p.ah);
-  timers_.set(p.gid, p.wake, kNever);
-  paths_.erase(wire::Gid{p.gid});
+  timers_.set(p.key, p.wake, kNever);
+  paths_.erase(PathKey{p.key});
 }
 
 void PathTable::schedule(Path& p) {
-  timers_.set(p.gid, p.wake, std::min(p.refresh_at, p.expires));
+  timers_.set(p.key, p.wake, std::min(p.refresh_at, p.expires));
 }
 
 /// Queries the SA unless a query is open. Queries later if the last one was a moment ago or too
@@ -235,9 +244,9 @@ void PathTable::query(Path& p, TimePoint now) {
   ++queries_;
   ++counters_.path_queries;
   p.query = sa_.submit(
-      sa::find_path(actions_.port().gid(), p.gid, config_.pkey, tclass_),
-      [this, gid = p.gid](const sa::Outcome& outcome, TimePoint at) {
-        on_answer(gid, outcome, at);
+      sa::find_path(actions_.port().gid(), p.key.gid, config_.pkey, tclass_),
+      [this, key = p.key](const sa::Outcome& outcome, TimePoint at) {
+        on_answer(key, outcome, at);
       },
       now);
 }
@@ -260,15 +269,15 @@ Result<wire::PathRecord> PathTable::accept(const wire::Gid& gid, const sa::Reply
   return *record;
 }
 
-void PathTable::on_answer(const wire::Gid& gid, const sa::Outcome& outcome, TimePoint now) {
+void PathTable::on_answer(const PathKey& key, const sa::Outcome& outcome, TimePoint now) {
   now_ = now;
-  Path* p = find(gid);
+  Path* p = find(key);
   if (p == nullptr) return;
   p->query = sa::kNoTransaction;
   --queries_;
   if (!outcome) {
     on_failure(*p, sa::describe(outcome.error()), now);
-  } else if (const auto record = accept(gid, *outcome); !record) {
+  } else if (const auto record = accept(key.gid, *outcome); !record) {
     on_failure(*p, record.error().what, now);
   } else {
     fabric::AhAttr attr;
@@ -277,7 +286,7 @@ void PathTable::on_answer(const wire::Gid& gid, const sa::Outcome& outcome, Time
     attr.rate = wire::value_of(record->rate);
     if (record->hop_limit() > 1) {
       attr.global = true;
-      attr.dgid = gid;
+      attr.dgid = key.gid;
       attr.hop_limit = record->hop_limit();
       attr.tclass = record->tclass;
       attr.flow_label = record->flow_label();
@@ -296,7 +305,7 @@ Status PathTable::apply(Path& p, const fabric::AhAttr& attr, std::uint8_t mtu_co
   if (same && same_mtu) return {};
   auto old = fabric::kNoAh;
   if (!same) {
-    const auto made = actions_.create_ah(attr);
+    const auto made = actions_.create_ah(with_qkey(p, attr));
     if (!made) return tl::make_unexpected(made.error());
     old = std::exchange(p.ah, *made);
   }
@@ -310,12 +319,28 @@ Status PathTable::apply(Path& p, const fabric::AhAttr& attr, std::uint8_t mtu_co
   return {};
 }
 
+/// The Q_Key of the link has changed, so that other paths than before need handles with a Q_Key.
+void PathTable::renew_handles(TimePoint now) {
+  std::vector<PathKey> keys;  // The listener may add paths.
+  for (const auto& [key, p] : paths_)
+    if (key.qkey && p.state == PathState::kReady) keys.push_back(key);
+  for (const auto& key : keys) {
+    Path& p = *find(key);
+    const auto attr = std::exchange(p.attr, {});  // Differs from any attributes, so it is applied.
+    if (const auto done = apply(p, attr, p.mtu_code, now); !done) {
+      p.attr = attr;
+      on_failure(p, done.error().what, now);
+    }
+    schedule(p);
+  }
+}
+
 /// A path that worked stays in use, even if the SA denies it: a restarted SA has little data for a
 /// while. Probes find out if the neighbour is gone.
 void PathTable::on_failure(Path& p, const std::string& why, TimePoint now) {
   ++counters_.path_failures;
   log(LogArea::kLink, LogLevel::kInfo, "{}: no path to {}: {}", config_.name,
-      wire::to_string(p.gid), why);
+      wire::to_string(p.key.gid), why);
   if (p.ah == fabric::kNoAh) fail(p, now);
 }
 
@@ -327,7 +352,7 @@ void PathTable::apply_pinned(Path& p, const fabric::AhAttr& attr, TimePoint now)
   if (done) return;
   ++counters_.path_failures;
   log(LogArea::kLink, LogLevel::kWarning, "{}: no path to {}: {}", config_.name,
-      wire::to_string(p.gid), done.error().what);
+      wire::to_string(p.key.gid), done.error().what);
   fail(p, now);
 }
 
@@ -361,15 +386,16 @@ void PathTable::drop_waiting(Path& p) {
 }
 
 void PathTable::count_unsent(std::span<const std::byte> frame) {
-  const auto hdr = wire::read<wire::IpoibHdr>(frame);
-  const bool nd = hdr && hdr->type.host() == static_cast<std::uint16_t>(wire::EtherType::kIpv6);
+  const auto hdr = wire::read<wire::Be32>(frame);
+  const bool nd =
+      hdr && wire::encapsulated_type(config_.encapsulation, *hdr) == wire::EtherType::kIpv6;
   ++(nd ? counters_.nd_unsent : counters_.arp_unsent);
 }
 
 void PathTable::tick(TimePoint now) {
   now_ = now;
-  while (const auto gid = timers_.due(now)) {
-    Path& p = *find(*gid);
+  while (const auto key = timers_.due(now)) {
+    Path& p = *find(*key);
     if (p.expires <= now) {
       erase(p);
       continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Unicast paths of one IPoIB link: GID -> address handle, by PathRecord queries to the SA. One
-// query per GID serves all its users; answers are cached, negative ones too. Source: RFC 4391
+// query per path serves all its users; answers are cached, negative ones too. Source: RFC 4391
 // §9.1.2.
 #pragma once
 
@@ -25,10 +25,30 @@
 
 namespace ipoib::link {
 
+/// The name of a path: the GID of a port, and the Q_Key of packets if the peer's address has one.
+struct PathKey {
+  wire::Gid gid;
+  std::optional<std::uint32_t> qkey;
+
+  // A conversion, because a GID alone names a path with the link's Q_Key.
+  PathKey(const wire::Gid& of) : gid{of} {}
+  /// The Q_Key of a multicast group is that of the link.
+  explicit PathKey(const wire::DatagramAddr& to) : gid{to.gid} {
+    if (!gid.is_multicast()) qkey = to.qkey;
+  }
+  friend auto operator<=>(const PathKey&, const PathKey&) = default;
+};
+struct PathKeyHash {
+  std::size_t operator()(const PathKey& key) const noexcept {
+    return std::hash<wire::Gid>{}(key.gid) ^ key.qkey.value_or(0);
+  }
+};
+
 struct PathConfig {
   std::string name;  ///< Name of the link, for the log.
   std::uint16_t pkey = wire::kDefaultPkey;
   Duration negative = std::chrono::seconds(3);
+  wire::Encapsulation encapsulation = wire::Encapsulation::kTypeFirst;
 };
 
 class PathTable final : public NeighbourPaths {
@@ -44,11 +64,11 @@ class PathTable final : public NeighbourPaths {
 
   /// From here on the SA is queried and handles are made; until then every path is pending. Called
   /// again when the parameters change. `tclass`: from the broadcast group; `mtu`: MTU of the link,
-  /// octets of IP.
-  void resume(std::uint8_t tclass, std::uint16_t mtu, TimePoint now);
-  /// Sets the path to `gid` without the SA, until unpin().
-  void pin(const wire::Gid& gid, const fabric::AhAttr& attr, TimePoint now);
-  void unpin(const wire::Gid& gid);
+  /// octets of IP; `qkey`: of the link, which needs no handle of its own.
+  void resume(std::uint8_t tclass, std::uint16_t mtu, std::uint32_t qkey, TimePoint now);
+  /// Sets the path without the SA, until unpin().
+  void pin(const PathKey& key, const fabric::AhAttr& attr, TimePoint now);
+  void unpin(const PathKey& key);
   struct ReadyPath {
     fabric::AhAttr attr;
     std::uint8_t mtu_code = 0;  ///< 0: not known.
@@ -59,10 +79,10 @@ class PathTable final : public NeighbourPaths {
   [[nodiscard]] fabric::AhIndex ah(const wire::Gid& gid) const;
   /// Sends a frame from the IPoIB header on, at once or when the path is known. A frame whose path
   /// fails, or for which too many wait, counts as LinkCounters::arp_unsent or nd_unsent.
-  void send(const wire::LinkAddr& to, std::span<const std::byte> frame, TimePoint now);
+  void send(const wire::HwAddr& to, std::span<const std::byte> frame, TimePoint now);
   /// A packet from the host arrived with this source LID. If the LID has changed, the host may have
   /// moved. Then the SA is queried, because the way back may differ from the way there.
-  void heard(const wire::LinkAddr& from, std::uint16_t slid, TimePoint now);
+  void heard(const wire::HwAddr& from, std::uint16_t slid, TimePoint now);
   /// Queries every path in use again, a few at a time: the fabric may have changed.
   void refresh_all(TimePoint now);
   /// Destroys every handle and returns to the state before resume(). Precondition: no handle is in
@@ -87,7 +107,8 @@ class PathTable final : public NeighbourPaths {
     std::vector<std::byte> bytes;
   };
   struct Path {
-    wire::Gid gid;
+    explicit Path(const PathKey& of) : key{of} {}
+    PathKey key;
     PathState state = PathState::kPending;
     bool pinned = false;
     sa::TransactionId query = sa::kNoTransaction;
@@ -105,15 +126,20 @@ class PathTable final : public NeighbourPaths {
     [[nodiscard]] bool unused() const { return users.empty() && waiting.empty() && !pinned; }
   };
 
-  [[nodiscard]] const Path* find(const wire::Gid& gid) const;
-  Path* find(const wire::Gid& gid);
-  Path& find_or_make(const wire::Gid& gid);
+  [[nodiscard]] static PathKey key_of(const wire::HwAddr& hw) {
+    return PathKey{hw.datagram_addr()};
+  }
+  [[nodiscard]] fabric::AhAttr with_qkey(const Path& p, fabric::AhAttr attr) const;
+  [[nodiscard]] const Path* find(const PathKey& key) const;
+  Path* find(const PathKey& key);
+  Path& find_or_make(const PathKey& key);
   void erase(Path& p);
   void schedule(Path& p);
   void query(Path& p, TimePoint now);
-  void on_answer(const wire::Gid& gid, const sa::Outcome& outcome, TimePoint now);
+  void on_answer(const PathKey& key, const sa::Outcome& outcome, TimePoint now);
   Result<wire::PathRecord> accept(const wire::Gid& gid, const sa::Reply& reply) const;
   Status apply(Path& p, const fabric::AhAttr& attr, std::uint8_t mtu_code, TimePoint now);
+  void renew_handles(TimePoint now);
   void on_failure(Path& p, const std::string& why, TimePoint now);
   void apply_pinned(Path& p, const fabric::AhAttr& attr, TimePoint now);
   void fail(Path& p, TimePoint now);
@@ -131,11 +157,12 @@ class PathTable final : public NeighbourPaths {
   bool operational_ = false;
   std::uint8_t tclass_ = 0;
   std::uint16_t link_mtu_ = 0;
+  std::uint32_t link_qkey_ = 0;
   std::size_t queries_ = 0;
   std::size_t frames_waiting_ = 0;
   TimePoint now_{};  ///< Latest time seen, for functions without a time argument.
-  std::unordered_map<wire::Gid, Path> paths_;
-  TimeOrder<wire::Gid> timers_;
+  std::unordered_map<PathKey, Path, PathKeyHash> paths_;
+  TimeOrder<PathKey> timers_;
 };
 
 }  // namespace ipoib::link

@@ -195,7 +195,7 @@ TEST(SaLoad, AbsentPeersAreNotAskedForAllTheTime) {
   const link::PathConfig config{.name = "ib0"};
   const auto nobody = [](const wire::IpAddr&, TimePoint) {};
   link::PathTable paths{config, actions, session->client(kA), link_counters, nobody, 1};
-  paths.resume(0, 2044, now());
+  paths.resume(0, 2044, 0, now());
   std::vector<wire::LinkAddr> peers;
   for (unsigned i = 0; i < kAbsent; ++i)
     peers.push_back({0, wire::Be24{0x49}, wire::Gid::of(wire::kDefaultGidPrefix, 0xdead'0000 + i)});

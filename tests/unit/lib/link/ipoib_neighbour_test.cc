@@ -510,7 +510,7 @@ TEST_F(IpoibNeighbour, OwnAddressClaimedByAnotherIsCountedDefendedAndNotLearned)
 TEST_F(IpoibNeighbour, FramesWithoutAPathAreCountedByTheirProtocol) {
   LinkCounters counters;
   PathTable paths{{"ib0"}, b.actions, b.client, counters, [](const wire::IpAddr&, TimePoint) {}, 1};
-  paths.resume(0, 2044, b.now);
+  paths.resume(0, 2044, 0, b.now);
   const auto frame_of = [](wire::EtherType type) {
     const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
     const auto octets = wire::bytes_of(hdr);
