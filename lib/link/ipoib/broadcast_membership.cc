@@ -44,12 +44,14 @@ wire::McMemberRecord attributes_of(const BroadcastAttributes& a, std::uint16_t p
 
 BroadcastMembership::BroadcastMembership(const LinkConfig& config, LinkActions& actions,
                                          sa::Client& sa, LinkCounters& counters,
-                                         MembershipOwner& owner, std::uint64_t seed)
+                                         MembershipOwner& owner, BroadcastFinder* finder,
+                                         std::uint64_t seed)
     : config_{config},
       actions_{actions},
       sa_{sa},
       counters_{counters},
       owner_{owner},
+      finder_{finder},
       jitter_{seed},
       backoff_{config.join_backoff_min} {}
 
@@ -59,6 +61,7 @@ BroadcastMembership::~BroadcastMembership() {
 
 void BroadcastMembership::cancel() {
   sa_.cancel(std::exchange(transaction_, sa::kNoTransaction));
+  if (finder_ != nullptr) finder_->cancel();
 }
 
 void BroadcastMembership::start(TimePoint now) {
@@ -125,6 +128,7 @@ void BroadcastMembership::lose(std::string reason, TimePoint now) {
 }
 
 wire::Gid BroadcastMembership::mgid() const {
+  if (finder_ != nullptr && finder_->group()) return finder_->group()->mgid;
   if (config_.all_nodes == AllNodes::kInstead)
     return wire::mgid_of(wire::all_nodes(), config_.pkey, scope_);
   return wire::broadcast_mgid(config_.pkey, scope_);
@@ -139,12 +143,14 @@ std::uint8_t BroadcastMembership::first_scope() const {
 void BroadcastMembership::search_anew() {
   scope_ = first_scope();
   creating_ = false;
+  if (finder_ != nullptr) finder_->forget();
 }
 
 /// The group does not exist in this scope: tries the next one, and after the last its creation if
 /// that is allowed. Returns false if nothing is left to try.
 bool BroadcastMembership::look_further(TimePoint now) {
   sa_registered_ = false;
+  if (finder_ != nullptr) return false;  // It may find another one.
   if (state_ == State::kMember) {
     if (config_.scope != kScopeAuto && !config_.create_broadcast) return false;
     give_reason(what() + ": the group no longer exists", State::kJoining, now);
@@ -184,6 +190,23 @@ std::string BroadcastMembership::what() const {
                      config_.pkey | wire::kFullMemberBit, actions_.port().sm_lid);
 }
 
+/// Finds the group, then joins it.
+void BroadcastMembership::find(TimePoint now) {
+  if (state_ != State::kMember) {
+    if (reason_.empty()) reason_ = "search of the broadcast group: no answer yet";
+    state_ = State::kJoining;
+    owner_.on_membership_changed(now);
+  }
+  finder_->find(
+      [this](const Status& status, TimePoint at) {
+        if (status) return join(at);
+        ++counters_.joins_failed;
+        give_reason(status.error().what, State::kJoining, at);
+        try_later(at);
+      },
+      now);
+}
+
 void BroadcastMembership::join(TimePoint now) {
   due_.reset();
   began_ = now;
@@ -192,6 +215,7 @@ void BroadcastMembership::join(TimePoint now) {
     if (creating_) search_anew();
     return try_later(now);
   }
+  if (finder_ != nullptr && !finder_->group()) return find(now);
   ++counters_.joins_sent;
   constexpr auto kFull = wire::join_state::kFullMember;
   leave_former(now);
@@ -250,14 +274,31 @@ void BroadcastMembership::on_failure(const sa::Failure& failure, TimePoint now) 
 }
 
 Status BroadcastMembership::accept(const sa::Reply& reply, TimePoint now) {
-  const auto r = reply.record<wire::McMemberRecord>();
+  auto r = reply.record<wire::McMemberRecord>();
   if (!r) return fail(Errc::kProtocol, "{}: the response is too short", what());
   if (r->mgid != mgid())
     return fail(Errc::kProtocol, "{}: the SA returned MGID {}", what(), wire::to_string(r->mgid));
   if (!wire::is_multicast_lid(r->mlid.host()))
     return fail(Errc::kProtocol, "{}: the SA returned invalid MLID 0x{:04x}", what(),
                 r->mlid.host());
+  if (const auto used = use_found(*r); !used) return used;
   return owner_.on_joined(*r, now);
+}
+
+/// Packets get the header fields that were found, even if the SA has others for the group. Another MLID
+/// would be one to which the fabric delivers nothing, so then the group must be found again.
+Status BroadcastMembership::use_found(wire::McMemberRecord& record) const {
+  if (finder_ == nullptr || !finder_->group()) return {};
+  const wire::IbarpBroadcast found = *finder_->group();
+  if (found.mlid != record.mlid.host()) {
+    finder_->forget();
+    return fail(Errc::kProtocol, "{}: the SA returned MLID 0x{:04x}, the SIDR server 0x{:04x}",
+                what(), record.mlid.host(), found.mlid);
+  }
+  record.qkey.set(found.qkey);
+  record.tclass = found.tclass;
+  record.sl_flow_hop = wire::McMemberRecord::pack(found.sl, found.flow_label, found.hop_limit);
+  return {};
 }
 
 void BroadcastMembership::give_reason(std::string reason, State state, TimePoint now) {

@@ -10,6 +10,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/link/ipoib/broadcast_finder.h"
 #include "lib/link/ipoib/ipoib_types.h"
 #include "lib/link/jitter.h"
 #include "lib/sa/client.h"
@@ -34,9 +35,11 @@ class BroadcastMembership {
  public:
   enum class State : std::uint8_t { kIdle, kWaiting, kJoining, kMember, kLeaving, kLeft };
 
-  /// References are kept.
+  /// References are kept. `finder`: finds the group before it is joined; null: its MGID follows from
+  /// P_Key and scope.
   BroadcastMembership(const LinkConfig& config, LinkActions& actions, sa::Client& sa,
-                      LinkCounters& counters, MembershipOwner& owner, std::uint64_t seed);
+                      LinkCounters& counters, MembershipOwner& owner, BroadcastFinder* finder,
+                      std::uint64_t seed);
   ~BroadcastMembership();
   BroadcastMembership(const BroadcastMembership&) = delete;
   BroadcastMembership& operator=(const BroadcastMembership&) = delete;
@@ -62,11 +65,13 @@ class BroadcastMembership {
   [[nodiscard]] std::string what() const;
   [[nodiscard]] std::uint8_t first_scope() const;
   [[nodiscard]] Status may_ask() const;
+  void find(TimePoint now);
   void join(TimePoint now);
   bool look_further(TimePoint now);
   void search_anew();
   void on_answer(const sa::Outcome& outcome, TimePoint now);
   Status accept(const sa::Reply& reply, TimePoint now);
+  Status use_found(wire::McMemberRecord& record) const;
   void on_failure(const sa::Failure& failure, TimePoint now);
   void try_later(TimePoint now);
   void give_reason(std::string reason, State state, TimePoint now);
@@ -79,6 +84,7 @@ class BroadcastMembership {
   sa::Client& sa_;
   LinkCounters& counters_;
   MembershipOwner& owner_;
+  BroadcastFinder* finder_;
   Jitter jitter_;
   State state_ = State::kIdle;
   std::string reason_;

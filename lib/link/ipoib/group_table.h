@@ -17,6 +17,7 @@
 #include "lib/link/ipoib/group.h"
 #include "lib/link/ipoib/group_senders.h"
 #include "lib/link/ipoib/ipoib_types.h"
+#include "lib/link/ipoib/link_groups.h"
 #include "lib/link/jitter.h"
 #include "lib/link/log_limit.h"
 #include "lib/link/time_order.h"
@@ -24,54 +25,38 @@
 
 namespace ipoib::link {
 
-/// Management lcore only. IPv4 broadcast is a neighbour (ipoib_link.h), not a group of this table.
-class GroupTable {
+/// Groups of the fabric for IP groups, by RFC 4391.
+class GroupTable final : public LinkGroups {
  public:
   /// References are kept.
   GroupTable(const LinkConfig& config, LinkActions& actions, NeighbourSink& sink,
              AddressSink& receiver, sa::Client& sa, LinkCounters& counters, std::uint64_t seed);
-  ~GroupTable();
+  ~GroupTable() override;
   GroupTable(const GroupTable&) = delete;
   GroupTable& operator=(const GroupTable&) = delete;
 
-  // --- The link ---
-  /// The link is up with the attributes of `broadcast`; called again when they change.
-  void resume(const wire::McMemberRecord& broadcast, TimePoint now);
-  /// Confirms every membership with the SA, spread in time; senders stay usable.
-  void rejoin(TimePoint now);
-  /// The link lost its partition or device: withdraws everything and sends nothing to the SA. The
-  /// joined groups are kept for resume(). Memberships that the SA may still count are kept too, so
-  /// that resume() and stop() can leave unneeded ones.
-  void suspend();
-  /// stop() follows: until then a group that is no longer listened to is not joined as send-only.
-  void prepare_stop() { stopping_ = true; }
-  /// Withdraws like suspend(), and leaves every membership. It is complete when left(), or after a
-  /// timeout of the caller.
-  void stop(TimePoint now);
-  [[nodiscard]] bool left() const { return groups_.empty(); }
-  /// Stops waiting for the SA's answers to leaves.
-  void abort_leaves();
+  void resume(const wire::McMemberRecord& broadcast, TimePoint now) override;
+  void rejoin(TimePoint now) override;
+  void suspend() override;
+  void prepare_stop() override { stopping_ = true; }
+  void stop(TimePoint now) override;
+  [[nodiscard]] bool left() const override { return groups_.empty(); }
+  void abort_leaves() override;
 
-  // --- Receiving ---
-  Status join(const wire::IpAddr& group, TimePoint now);
-  Status leave(const wire::IpAddr& group, TimePoint now);
+  Status join(const wire::IpAddr& group, TimePoint now) override;
+  Status leave(const wire::IpAddr& group, TimePoint now) override;
 
-  // --- Sending ---
-  /// Takes over `packet`.
-  void request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now);
-  /// Sends a frame of the link itself, from the IPoIB header on. Returns true if it was sent, or if
-  /// no group exists to send it to.
-  bool send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now);
+  void request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now) override;
+  bool send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now) override;
 
-  // --- Reports of the SA (traps 66, 67) ---
-  void on_created(const wire::Gid& mgid, TimePoint now);
-  void on_deleted(const wire::Gid& mgid, TimePoint now);
+  void on_created(const wire::Gid& mgid, TimePoint now) override;
+  void on_deleted(const wire::Gid& mgid, TimePoint now) override;
 
-  void tick(TimePoint now);
-  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  void tick(TimePoint now) override;
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const override;
 
-  [[nodiscard]] std::vector<GroupInfo> list(TimePoint now) const;
-  [[nodiscard]] std::size_t size() const { return groups_.size(); }
+  [[nodiscard]] std::vector<GroupInfo> list(TimePoint now) const override;
+  [[nodiscard]] std::size_t size() const override { return groups_.size(); }
   [[nodiscard]] std::size_t queries() const { return queries_; }
 
  private:

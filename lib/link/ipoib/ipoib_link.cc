@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "lib/link/ipoib/ipoib_link.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "lib/base/log.h"
-#include "lib/link/ipoib/ipoib_link.h"
 #include "lib/wire/append.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/icmpv6.h"
@@ -11,15 +12,6 @@
 
 namespace ipoib::link {
 namespace {
-
-std::vector<std::byte> encapsulate(wire::EtherType type, std::span<const std::byte> payload) {
-  const wire::IpoibHdr hdr{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
-  std::vector<std::byte> frame;
-  frame.reserve(sizeof hdr + payload.size());
-  wire::append(frame, wire::bytes_of(hdr));
-  wire::append(frame, payload);
-  return frame;
-}
 
 LinkParameters parameters_of(const wire::McMemberRecord& r) {
   LinkParameters p;
@@ -33,11 +25,6 @@ LinkParameters parameters_of(const wire::McMemberRecord& r) {
   p.hop_limit = r.hop_limit();
   p.flow_label = r.flow_label();
   return p;
-}
-
-/// Largest IP packet that fits the group's MTU.
-std::uint16_t group_mtu(const LinkParameters& p) {
-  return static_cast<std::uint16_t>(wire::mtu_octets(p.mtu_code) - sizeof(wire::IpoibHdr));
 }
 
 /// Multicast always carries a GRH with the MGID (RFC 4391 §6).
@@ -60,10 +47,11 @@ IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sin
                      std::uint64_t seed, AddressSink& receiver, std::optional<Connected> connected)
     : Interface{stack_},
       config_{std::move(config)},
+      dialect_{make_dialect(config_)},
       actions_{actions},
       sink_{sink},
       paths_{
-          {config_.name, config_.pkey, config_.neighbour.negative},
+          {config_.name, config_.pkey, config_.neighbour.negative, dialect_->encapsulation()},
           actions,
           sa,
           counters_,
@@ -71,8 +59,11 @@ IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sin
           seed ^ 1},
       connections_{make_connections(connected, seed)},
       stack_{config_, *this, neighbour_paths(), sink, receiver, seed},
-      membership_{config_, actions, sa, counters_, *this, seed ^ 3},
-      groups_{config_, actions, sink, receiver, sa, counters_, seed ^ 5},
+      finder_{dialect_->make_finder(config_, actions, connected ? &connected->manager : nullptr,
+                                    counters_)},
+      server_{dialect_->make_server(config_, connected ? &connected->manager : nullptr, counters_)},
+      membership_{config_, actions, sa, counters_, *this, finder_.get(), seed ^ 3},
+      groups_{dialect_->make_groups(group_surroundings(sa, receiver, seed ^ 5))},
       traps_{config_, sa, counters_, seed ^ 6} {}
 
 std::string IpoibLink::reason() const {
@@ -144,7 +135,7 @@ Status IpoibLink::on_joined(const wire::McMemberRecord& record, TimePoint now) {
         "{}: the broadcast group has uncontrolled Q_Key 0x{:08x}", config_.name, next.qkey);
   }
   if (auto applied = apply(next, now); !applied) return applied;
-  groups_.resume(record, now);
+  groups_->resume(record, now);
   return {};
 }
 
@@ -174,7 +165,13 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
     return fail(Errc::kNoResources, "cannot create an address handle for the broadcast group");
   if (auto listens = start_connections(now); !listens) return listens;
   if (mtu_changed && !first) ip_.neighbours().reinstall();
+  if (server_) server_->offer(parameters_);
   return {};
+}
+
+/// Largest IP packet that fits the group's MTU.
+std::uint16_t IpoibLink::group_mtu(const LinkParameters& p) const {
+  return dialect_->mtu(wire::mtu_octets(p.mtu_code));
 }
 
 /// Returns true if the MTU changed.
@@ -185,7 +182,7 @@ bool IpoibLink::update_mtu() {
 }
 
 Status IpoibLink::set_mtu(std::uint16_t mtu, TimePoint now) {
-  const auto port_mtu = wire::mtu_octets(actions_.port().mtu) - unsigned{sizeof(wire::IpoibHdr)};
+  const unsigned port_mtu = dialect_->mtu(wire::mtu_octets(actions_.port().mtu));
   const unsigned datagrams = ip_.ready() ? group_mtu(parameters_) : port_mtu;
   const unsigned max = connections_ ? std::max(datagrams, connections_->max_mtu()) : datagrams;
   if (mtu < kMinMtu || mtu > max)
@@ -231,8 +228,7 @@ void IpoibLink::on_up(TimePoint now) {
 }
 
 std::uint64_t IpoibLink::interface_id() const {
-  const auto& port = actions_.port();
-  return wire::interface_id(port.guid, config_.ip6.interface_id, port.lid);
+  return dialect_->interface_id(actions_.port(), config_.ip6.interface_id);
 }
 
 /// Joins the groups that follow from the configuration (RFC 4391 §5, §11), once until stop().
@@ -260,11 +256,11 @@ void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::
 }
 
 Status IpoibLink::join_group(const wire::IpAddr& group, TimePoint now) {
-  return groups_.join(group, now);
+  return groups_->join(group, now);
 }
 
 Status IpoibLink::leave_group(const wire::IpAddr& group, TimePoint now) {
-  return groups_.leave(group, now);
+  return groups_->leave(group, now);
 }
 
 // --- Medium ---
@@ -274,18 +270,51 @@ wire::LinkAddr IpoibLink::own_address() const {
           actions_.port().gid()};
 }
 
+wire::HwAddr IpoibLink::own_hw() const {
+  const wire::LinkAddr own = own_address();
+  return dialect_->address({own.flags, own.qpn.host(), parameters_.qkey, own.gid});
+}
+
 /// All broadcast addresses map to the broadcast group (RFC 4391 §4, §5).
 wire::HwAddr IpoibLink::broadcast_hw() const {
-  return wire::LinkAddr{0, wire::Be24{wire::kMulticastQpn}, parameters_.broadcast_mgid};
+  return dialect_->address({0, wire::kMulticastQpn, parameters_.qkey, parameters_.broadcast_mgid});
+}
+
+std::vector<std::byte> IpoibLink::encapsulate(wire::EtherType type,
+                                              std::span<const std::byte> payload) const {
+  const wire::Be32 hdr =
+      wire::encapsulation_header(dialect_->encapsulation(), dialect_->type_of(type));
+  std::vector<std::byte> frame;
+  frame.reserve(sizeof hdr + payload.size());
+  wire::append(frame, wire::bytes_of(hdr));
+  wire::append(frame, payload);
+  return frame;
+}
+
+/// Returns false if there is no broadcast group to send to.
+bool IpoibLink::broadcast_frame(std::span<const std::byte> frame) {
+  const auto ah = paths_.ah(parameters_.broadcast_mgid);
+  if (ah == fabric::kNoAh) return false;
+  actions_.send(ah, wire::kMulticastQpn, frame);
+  return true;
 }
 
 void IpoibLink::broadcast(wire::EtherType type, std::span<const std::byte> payload) {
-  const auto ah = paths_.ah(parameters_.broadcast_mgid);
-  if (ah == fabric::kNoAh) {
-    ++counters_.arp_unsent;
-    return;
-  }
-  actions_.send(ah, wire::kMulticastQpn, encapsulate(type, payload));
+  if (!broadcast_frame(encapsulate(type, payload))) ++counters_.arp_unsent;
+}
+
+GroupSurroundings IpoibLink::group_surroundings(sa::Client& sa, AddressSink& receiver,
+                                                std::uint64_t seed) {
+  return {.config = config_,
+          .actions = actions_,
+          .sink = sink_,
+          .receiver = receiver,
+          .sa = sa,
+          .counters = counters_,
+          .ip = stack_,
+          .broadcast_hw = [this] { return broadcast_hw(); },
+          .broadcast = [this](std::span<const std::byte> frame) { return broadcast_frame(frame); },
+          .seed = seed};
 }
 
 void IpoibLink::send(const wire::HwAddr& to, wire::EtherType type,
@@ -296,7 +325,7 @@ void IpoibLink::send(const wire::HwAddr& to, wire::EtherType type,
 bool IpoibLink::send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                               TimePoint now) {
   const auto type = group.is_v4() ? wire::EtherType::kIpv4 : wire::EtherType::kIpv6;
-  return groups_.send(group, encapsulate(type, packet), now);
+  return groups_->send(group, encapsulate(type, packet), now);
 }
 
 // --- Time ---
@@ -306,7 +335,7 @@ void IpoibLink::tick(TimePoint now) {
   paths_.tick(now);
   if (connections_) connections_->tick(now);
   ip_.tick(now);
-  groups_.tick(now);
+  groups_->tick(now);
   traps_.tick(now);
   if (state_ == State::kStopping) finish_stop(now);
 }
@@ -315,7 +344,7 @@ std::optional<TimePoint> IpoibLink::next_deadline() const {
   auto next =
       earlier(earlier(membership_.next_deadline(), paths_.next_deadline()), ip_.next_deadline());
   if (connections_) next = earlier(next, connections_->next_deadline());
-  next = earlier(next, earlier(groups_.next_deadline(), traps_.next_deadline()));
+  next = earlier(next, earlier(groups_->next_deadline(), traps_.next_deadline()));
   if (state_ != State::kStopping) return next;
   const bool all_left = membership_.state() == BroadcastMembership::State::kLeft && leaves_done();
   return earlier(next, all_left ? TimePoint{} : stop_by_);

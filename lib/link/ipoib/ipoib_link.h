@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One IPoIB link: bring-up through the SA, ARP, ND, groups, paths, neighbours. Source: RFC 4391.
+// dialect.h has what links of another dialect do differently.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,9 @@
 #include "lib/link/ip/ip_stack.h"
 #include "lib/link/ipoib/broadcast_membership.h"
 #include "lib/link/ipoib/connections.h"
-#include "lib/link/ipoib/group_table.h"
+#include "lib/link/ipoib/dialect.h"
 #include "lib/link/ipoib/ipoib_types.h"
+#include "lib/link/ipoib/link_groups.h"
 #include "lib/link/ipoib/path_table.h"
 #include "lib/link/ipoib/trap_subscription.h"
 #include "lib/link/medium.h"
@@ -58,7 +60,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   Status join_group(const wire::IpAddr& group, TimePoint now) override;
   Status leave_group(const wire::IpAddr& group, TimePoint now) override;
   [[nodiscard]] std::vector<GroupInfo> groups(TimePoint now) const override {
-    return groups_.list(now);
+    return groups_->list(now);
   }
   /// Handles a report of the SA to the port (sa::Client::set_report_handler): creation and deletion
   /// of groups.
@@ -87,17 +89,18 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   [[nodiscard]] LinkCounters counters() const;
   /// Number of objects that the SA is queried for: groups, and paths to neighbours and answered
   /// hosts.
-  [[nodiscard]] std::size_t sa_objects() const { return groups_.size() + paths_.size(); }
+  [[nodiscard]] std::size_t sa_objects() const { return groups_->size() + paths_.size(); }
 
  private:
   struct StaticNeighbour {
-    wire::LinkAddr hw;
+    wire::HwAddr hw;
     std::uint16_t lid;  ///< 0: query the SA.
     std::uint8_t sl;
   };
 
   // Medium.
-  [[nodiscard]] wire::HwAddr own_hw() const override { return own_address(); }
+  [[nodiscard]] wire::HwAddr own_hw() const override;
+  [[nodiscard]] wire::LinkFormat format() const override { return dialect_->format(); }
   [[nodiscard]] wire::HwAddr broadcast_hw() const override;
   void broadcast(wire::EtherType type, std::span<const std::byte> payload) override;
   void send(const wire::HwAddr& to, wire::EtherType type, std::span<const std::byte> payload,
@@ -107,6 +110,12 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   Status on_joined(const wire::McMemberRecord& record, TimePoint now) override;
   void on_membership_changed(TimePoint now) override;
 
+  [[nodiscard]] std::vector<std::byte> encapsulate(wire::EtherType type,
+                                                   std::span<const std::byte> payload) const;
+  bool broadcast_frame(std::span<const std::byte> frame);
+  [[nodiscard]] std::uint16_t group_mtu(const LinkParameters& p) const;
+  [[nodiscard]] GroupSurroundings group_surroundings(sa::Client& sa, AddressSink& receiver,
+                                                     std::uint64_t seed);
   Status apply(const LinkParameters& next, TimePoint now);
   bool update_mtu();
   [[nodiscard]] bool has_pkey() const;
@@ -122,13 +131,14 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   void suspend(TimePoint now);
   void finish_stop(TimePoint now);
   /// While stopping: the SA has answered everything except the leave of the broadcast group.
-  [[nodiscard]] bool leaves_done() const { return groups_.left() && traps_.ended(); }
+  [[nodiscard]] bool leaves_done() const { return groups_->left() && traps_.ended(); }
   Status pin_static(const wire::IpAddr& addr, const StaticNeighbour& entry, TimePoint now);
   void set_state(State state);
   void on_up(TimePoint now);
-  void unpin_unless_used(const wire::Gid& gid);
+  void unpin_unless_used(const PathKey& key);
 
   LinkConfig config_;
+  std::unique_ptr<const Dialect> dialect_;
   LinkActions& actions_;
   NeighbourSink& sink_;
   LinkCounters counters_;
@@ -143,9 +153,11 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   bool moved_ = false;  ///< The port has a new LID or GID, which is not announced yet.
   PathTable paths_;
   std::unique_ptr<Connections> connections_;
-  IpStack stack_;  ///< Ready while the parameters are applied.
+  IpStack stack_;                            ///< Ready while the parameters are applied.
+  std::unique_ptr<BroadcastFinder> finder_;  ///< Null: see Dialect::make_finder().
+  std::unique_ptr<BroadcastServer> server_;  ///< Null: no server runs here.
   BroadcastMembership membership_;
-  GroupTable groups_;
+  std::unique_ptr<LinkGroups> groups_;
   TrapSubscription traps_;
 };
 

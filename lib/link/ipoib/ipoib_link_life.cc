@@ -25,7 +25,7 @@ void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
   }
   // The SA may have lost this port, or know it by another address.
   membership_.ask_again(now);
-  groups_.rejoin(now);
+  groups_->rejoin(now);
   if (ip_.ready()) traps_.renew(now);
   paths_.refresh_all(now);
   // The link-layer address has changed, or leads elsewhere. It is announced when the SA knows it,
@@ -40,13 +40,14 @@ void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
 }
 
 void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
-  if (notice.is(wire::Trap::kGroupCreated)) groups_.on_created(notice.data_gid, now);
-  if (notice.is(wire::Trap::kGroupDeleted)) groups_.on_deleted(notice.data_gid, now);
+  if (notice.is(wire::Trap::kGroupCreated)) groups_->on_created(notice.data_gid, now);
+  if (notice.is(wire::Trap::kGroupDeleted)) groups_->on_deleted(notice.data_gid, now);
 }
 
 /// Removes neighbours, paths, and the attachment to the broadcast group at the HCA.
 void IpoibLink::withdraw(TimePoint now) {
   traps_.stop();
+  if (server_) server_->withdraw();
   if (connections_) connections_->stop(now);
   const bool attached = ip_.ready();
   ip_.withdraw();
@@ -60,7 +61,7 @@ void IpoibLink::withdraw(TimePoint now) {
 /// it recovers.
 void IpoibLink::suspend(TimePoint now) {
   if (!ip_.ready()) return;
-  groups_.suspend();  // First, so that nothing is sent to the SA.
+  groups_->suspend();  // First, so that nothing is sent to the SA.
   ip_.stop_ip6(now);
   withdraw(now);
   for (const auto& [addr, entry] : statics_) static_cast<void>(pin_static(addr, entry, now));
@@ -69,9 +70,9 @@ void IpoibLink::suspend(TimePoint now) {
 void IpoibLink::stop(TimePoint now) {
   if (state_ == State::kStopping || state_ == State::kStopped) return;
   stop_by_ = now + kStopTimeout;
-  groups_.prepare_stop();
+  groups_->prepare_stop();
   ip_.stop(now);
-  groups_.stop(now);
+  groups_->stop(now);
   statics_.clear();
   withdraw(now);
   traps_.end(now);
@@ -83,7 +84,7 @@ void IpoibLink::finish_stop(TimePoint now) {
   if (membership_.state() != BroadcastMembership::State::kLeft ||
       (!leaves_done() && stop_by_ && now < *stop_by_))
     return set_state(State::kStopping);
-  groups_.abort_leaves();
+  groups_->abort_leaves();
   traps_.stop();
   stop_by_.reset();
   set_state(State::kStopped);

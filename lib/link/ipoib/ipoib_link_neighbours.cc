@@ -32,18 +32,18 @@ Status IpoibLink::start_connections(TimePoint now) {
 void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
   if (!wire::is_multicast(addr)) return ip_.request_neighbour(addr, packet, now);
   if (!ip_.ready()) return sink_.drop(packet, Drop::kLinkDown, false);
-  groups_.request_group(addr, packet, now);
+  groups_->request_group(addr, packet, now);
 }
 
 Status IpoibLink::add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
                              std::uint8_t sl, TimePoint now) {
   if (auto can = ip_.can_be_neighbour(addr); !can) return can;
-  const auto hw = wire::parse_link_addr(lladdr);
-  if (!hw || !wire::HwAddr{*hw}.is_plausible())
+  const auto hw = dialect_->parse_address(lladdr);
+  if (!hw || !hw->is_plausible())
     return fail(
         Errc::kInvalidArgument,
-        "'{}' is not a link-layer address of 20 octets in hexadecimal with a unicast QPN and GID",
-        lladdr);
+        "'{}' is not a link-layer address of {} octets in hexadecimal with a unicast QPN and GID",
+        lladdr, wire::hw_len(dialect_->format().kind));
   if ((lid != 0 && !wire::is_unicast_lid(lid)) || sl > 15)
     return fail(Errc::kInvalidArgument,
                 "invalid LID {} or SL {}, allowed: LID 1-49151 (0: query the SA), SL 0-15", lid,
@@ -51,13 +51,13 @@ Status IpoibLink::add_static(const wire::IpAddr& addr, std::string_view lladdr, 
   const StaticNeighbour entry{*hw, lid, sl};
   const auto before = statics_.find(addr);
   const bool replaces = before != statics_.end();
-  const auto old = replaces ? before->second.hw.gid : wire::Gid{};
+  const PathKey old{(replaces ? before->second.hw : *hw).datagram_addr()};
   statics_.insert_or_assign(addr, entry);
   auto added = pin_static(addr, entry, now);
   if (!added) statics_.erase(addr);
   // A new entry removes no pin; a scan of all others for each would take quadratic time.
   if (replaces) unpin_unless_used(old);
-  if (!added) unpin_unless_used(hw->gid);
+  if (!added) unpin_unless_used(PathKey{hw->datagram_addr()});
   return added;
 }
 
@@ -67,7 +67,7 @@ Status IpoibLink::pin_static(const wire::IpAddr& addr, const StaticNeighbour& en
     fabric::AhAttr attr;
     attr.dlid = entry.lid;
     attr.sl = entry.sl;
-    paths_.pin(entry.hw.gid, attr, now);
+    paths_.pin(PathKey{entry.hw.datagram_addr()}, attr, now);
   }
   return ip_.neighbours().add_static(addr, entry.hw, now);
 }
@@ -77,18 +77,18 @@ Status IpoibLink::remove_neighbour(const wire::IpAddr& addr) {
   if (!removed) return removed;
   const auto it = statics_.find(addr);
   if (it == statics_.end()) return removed;
-  const auto gid = it->second.hw.gid;
+  const PathKey key{it->second.hw.datagram_addr()};
   statics_.erase(it);
-  unpin_unless_used(gid);
+  unpin_unless_used(key);
   return removed;
 }
 
 /// Unpins the path that a static entry defined, unless another entry defines it too.
-void IpoibLink::unpin_unless_used(const wire::Gid& gid) {
+void IpoibLink::unpin_unless_used(const PathKey& key) {
   const bool used = std::any_of(statics_.begin(), statics_.end(), [&](const auto& entry) {
-    return entry.second.lid != 0 && entry.second.hw.gid == gid;
+    return entry.second.lid != 0 && PathKey{entry.second.hw.datagram_addr()} == key;
   });
-  if (!used && gid != parameters_.broadcast_mgid) paths_.unpin(gid);
+  if (!used && key.gid != parameters_.broadcast_mgid) paths_.unpin(key);
 }
 
 }  // namespace ipoib::link

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "lib/link/ipoib/group_senders.h"
 #include "lib/sa/queries.h"
 #include "tests/unit/lib/link/sim_fabric.h"
 

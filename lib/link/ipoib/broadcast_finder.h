@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a link learns of its broadcast group where the MGID does not follow from its P_Key, and how it
+// tells others of it.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/link/link_info.h"
+#include "lib/wire/ibarp.h"
+
+namespace ipoib::link {
+
+/// Finds the broadcast group before it is joined.
+class BroadcastFinder {
+ public:
+  using Found = std::function<void(const Status& status, TimePoint now)>;
+
+  virtual ~BroadcastFinder() = default;
+  /// Starts a search, in place of an open one. `found` is called once, maybe before the return,
+  /// unless cancel() comes first.
+  virtual void find(Found found, TimePoint now) = 0;
+  virtual void cancel() = 0;
+  /// The group that was found; empty before that and after forget().
+  [[nodiscard]] virtual const std::optional<wire::IbarpBroadcast>& group() const = 0;
+  virtual void forget() = 0;
+};
+
+/// Answers the searches of other hosts.
+class BroadcastServer {
+ public:
+  virtual ~BroadcastServer() = default;
+  /// From now on the answer has these parameters.
+  virtual void offer(const LinkParameters& parameters) = 0;
+  virtual void withdraw() = 0;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The multicast groups of an IPoIB link, in the view of the link. How IP groups are carried depends
+// on the dialect: by groups of the fabric of their own (GroupTable), or all by the broadcast group
+// (BroadcastGroups).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/link/interface.h"
+#include "lib/link/ip/ip_stack.h"
+#include "lib/link/ipoib/ipoib_types.h"
+#include "lib/sa/client.h"
+#include "lib/wire/sa_records.h"
+
+namespace ipoib::link {
+
+/// Management lcore only. IPv4 broadcast is a neighbour (ipoib_link.h), not a group.
+class LinkGroups {
+ public:
+  virtual ~LinkGroups() = default;
+
+  // --- The link ---
+  /// The link is up with the attributes of `broadcast`; called again when they change.
+  virtual void resume(const wire::McMemberRecord& broadcast, TimePoint now) = 0;
+  /// Confirms every membership with the SA, spread in time; senders stay usable.
+  virtual void rejoin(TimePoint now) = 0;
+  /// The link lost its partition or device: withdraws everything and sends nothing to the SA. The
+  /// joined groups are kept for resume(). Memberships that the SA may still count are kept too, so
+  /// that resume() and stop() can leave unneeded ones.
+  virtual void suspend() = 0;
+  /// stop() follows: until then a group that is no longer listened to is not joined as send-only.
+  virtual void prepare_stop() = 0;
+  /// Withdraws like suspend(), and leaves every membership. It is complete when left(), or after a
+  /// timeout of the caller.
+  virtual void stop(TimePoint now) = 0;
+  [[nodiscard]] virtual bool left() const = 0;
+  /// Stops waiting for the SA's answers to leaves.
+  virtual void abort_leaves() = 0;
+
+  // --- Receiving ---
+  virtual Status join(const wire::IpAddr& group, TimePoint now) = 0;
+  virtual Status leave(const wire::IpAddr& group, TimePoint now) = 0;
+
+  // --- Sending ---
+  /// Takes over `packet`.
+  virtual void request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now) = 0;
+  /// Sends a frame of the link itself, from the IPoIB header on. Returns true if it was sent, or if
+  /// no group exists to send it to.
+  virtual bool send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now) = 0;
+
+  // --- Reports of the SA (traps 66, 67) ---
+  virtual void on_created(const wire::Gid& mgid, TimePoint now) = 0;
+  virtual void on_deleted(const wire::Gid& mgid, TimePoint now) = 0;
+
+  virtual void tick(TimePoint now) = 0;
+  [[nodiscard]] virtual std::optional<TimePoint> next_deadline() const = 0;
+
+  [[nodiscard]] virtual std::vector<GroupInfo> list(TimePoint now) const = 0;
+  /// Number of groups that the SA is queried for.
+  [[nodiscard]] virtual std::size_t size() const = 0;
+};
+
+/// What the groups of a link use. References are kept.
+struct GroupSurroundings {
+  const LinkConfig& config;
+  LinkActions& actions;
+  NeighbourSink& sink;
+  AddressSink& receiver;
+  sa::Client& sa;
+  LinkCounters& counters;
+  IpStack& ip;
+  std::function<wire::HwAddr()> broadcast_hw;
+  /// Sends a frame to the broadcast group; false if there is none.
+  std::function<bool(std::span<const std::byte> frame)> broadcast;
+  std::uint64_t seed = 0;
+};
+
+}  // namespace ipoib::link
