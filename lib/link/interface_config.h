@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #include "lib/base/clock.h"
+#include "lib/wire/hw_addr.h"
+#include "lib/wire/ibarp.h"
 #include "lib/wire/ipoib.h"
 #include "lib/wire/ipoib_cm.h"
 
@@ -106,6 +108,22 @@ enum class AllNodes : std::uint8_t {
   kAuto,     ///< Joined if IPv6 runs.
   kJoined,   ///< In addition to the broadcast group.
   kInstead,  ///< It is the link's group: a link without ARP.
+};
+
+/// A link of the draft of 2001, draft-pelissier-ipoib-encaparp-00.
+struct IbarpConfig {
+  std::uint64_t service_id = wire::kIbarpServiceId;
+  bool server = false;           ///< Answers SIDR for the link, and asks no other node.
+  std::uint16_t server_lid = 0;  ///< LID of the port to ask; 0: that of the subnet manager.
+  std::uint16_t arp_hardware = wire::kArpHardwareInfiniband;
+  /// Ethertype of IBARP. The table of the draft has that of IPv4 (0x0800), as its figure of the
+  /// encapsulation does; an implementer who modelled IBARP after Ethernet used ARP's. Both are
+  /// received.
+  std::uint16_t arp_type = static_cast<std::uint16_t>(wire::EtherType::kArp);
+  bool gid_word_twice = false;                        ///< See wire::LinkFormat.
+  bool reply_keeps_order = true;                      ///< See wire::LinkFormat.
+  Duration timeout = std::chrono::milliseconds(500);  ///< Time-out of one SIDR request.
+  unsigned retries = 4;
 };
 
 /// Value of LinkConfig::scope: the scopes are searched from link-local upward.

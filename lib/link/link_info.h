@@ -15,6 +15,7 @@
 #include "lib/fabric/queue_info.h"
 #include "lib/table/neighbour.h"
 #include "lib/wire/gid.h"
+#include "lib/wire/ibarp.h"
 #include "lib/wire/ip.h"
 #include "lib/wire/nd.h"
 
@@ -181,7 +182,19 @@ struct NeighbourCounters {
   std::uint64_t refused = 0;  ///< Entries not created: all are in use, or no number is free.
 };
 
+/// Service ID resolution of links of the draft of 2001.
+struct SidrCounters {
+  std::uint64_t asked = 0;  ///< Questions, retransmits not counted.
+  std::uint64_t answered = 0;
+  std::uint64_t timed_out = 0;
+  std::uint64_t refused = 0;                                   ///< Answers with another status.
+  std::uint64_t invalid = 0;                                   ///< Total of `errors`.
+  std::array<std::uint64_t, wire::kIbarpErrorCount> errors{};  ///< Indexed by wire::IbarpError.
+  std::uint64_t served = 0;                                    ///< Answers to others.
+};
+
 struct LinkCounters {
+  SidrCounters sidr;
   std::uint64_t joins_sent = 0, joins_failed = 0, path_queries = 0, path_failures = 0;
   std::uint64_t arp_sent = 0, arp_received = 0, arp_invalid = 0, address_conflicts = 0;
   /// Claims of other hosts' addresses that were not accepted, ARP and ND.

@@ -65,6 +65,7 @@ struct BroadcastAttributes {
 };
 
 struct LinkConfig : IpConfig {
+  std::optional<IbarpConfig> ibarp;  ///< Empty: the link is one of RFC 4391.
   std::uint16_t pkey = wire::kDefaultPkey;
   std::uint8_t scope = 2;  ///< Scope of the broadcast-GID; kScopeAuto.
   /// The broadcast group is created with these attributes if it is absent; empty: never.

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A link of the draft of 2001: service ID resolution, IBARP, header fields, groups.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+#include "lib/wire/iba.h"
+#include "lib/wire/icmpv6.h"
+#include "tests/support/sim_connections.h"
+#include "tests/support/sim_ipoib_link.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t kFoundQkey = 0x8001'0c0c;
+
+/// The communication manager of the link's port, with a record of its MADs.
+struct PortOf2001 {
+  std::deque<wire::CmMad> mads;
+  std::uint16_t asked_lid = 0;
+  FakeConnectionActions queues;
+  cm::Manager manager{
+      [this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> octets) {
+        asked_lid = to.lid;
+        mads.push_back(wire::read<wire::CmMad>(octets).value());
+        return Status{};
+      },
+      {},
+      1};
+};
+
+LinkConfig ibarp_config(const std::function<void(IbarpConfig&)>& change = {}) {
+  return SimIpoibLink::config_with([&](LinkConfig& config) {
+    config.ibarp.emplace();
+    if (change) change(*config.ibarp);
+  });
+}
+
+class Of2001 : private PortOf2001, public SimIpoibLink {
+ public:
+  explicit Of2001(const LinkConfig& config = ibarp_config())
+      : SimIpoibLink{config, 1, IpoibLink::Connected{queues, manager}} {
+    found.mlid = sa.group.mlid.host();
+    found.qkey = kFoundQkey;
+    found.mgid = sa.group.mgid;
+    found.sl = 2;
+    found.tclass = 0x33;
+    found.hop_limit = 5;
+    found.flow_label = 0x777;
+  }
+  ~Of2001() {
+    link.stop(now);
+    pass(3s);
+  }
+
+  using PortOf2001::asked_lid;
+  using PortOf2001::mads;
+
+  /// Time passes, and timers of the manager are due within 10 ms.
+  void pass(Duration d) {
+    for (const TimePoint end = now + d; now < end;) {
+      run_for(10ms);
+      manager.tick(now);
+    }
+    run_for(0ms);
+  }
+  /// Time passes until a request is sent.
+  void pass_until_asked() {
+    const auto before = mads.size();
+    for (const TimePoint limit = now + 30s; mads.size() == before && now < limit;) pass(10ms);
+    EXPECT_EQ(mads.size(), before + 1);
+  }
+  /// The last question is answered.
+  void reply(wire::SidrStatus status, std::span<const std::byte> data) {
+    const auto req = wire::cm_message<wire::CmSidrReq>(mads.back());
+    wire::CmSidrRep rep{};
+    rep.request_id = req.request_id;
+    rep.service_id = req.service_id;
+    rep.status = status;
+    wire::set_private(rep.private_data, data);
+    feed(wire::make_cm_mad(mads.back().hdr.tid.host(), rep));
+  }
+  void feed(const wire::CmMad& mad) {
+    fabric::ReceivedMad received;
+    std::memcpy(received.bytes.data(), &mad, sizeof mad);
+    EXPECT_TRUE(manager.on_mad(received, now));
+  }
+  void reply_found() {
+    reply(wire::SidrStatus::kValid, wire::build_ibarp_broadcast(found));
+    pass(10ms);
+  }
+  void bring_up() {
+    start();
+    reply_found();
+    ASSERT_EQ(link.state(), State::kUp) << link.reason();
+  }
+  /// A host with a path in the SA.
+  wire::IbarpAddr host(std::uint64_t guid, std::uint32_t qpn, std::uint16_t lid,
+                       std::uint32_t qkey) {
+    const auto addr = add_host(guid, qpn, lid);
+    return {wire::Be64{guid}, 0, addr.qpn, wire::Be32{qkey}, addr.gid};
+  }
+  [[nodiscard]] wire::IbarpAddr own() const {
+    return {wire::Be64{actions.attr.guid}, 0, wire::Be24{actions.own_qpn}, wire::Be32{kFoundQkey},
+            actions.attr.gid()};
+  }
+  void arp(wire::ArpOp op, const wire::IbarpAddr& from, std::string_view from_ip,
+           const wire::HwAddr& to, std::string_view to_ip) {
+    const auto record = wire::build_arp({op, from, ip(from_ip).v4_host(), to, ip(to_ip).v4_host()});
+    link.on_arp(record, 99, from.qpn.host(), now);
+  }
+  /// The IBARP record of a frame.
+  static std::optional<wire::Arp> record_of(const SentFrame& frame) {
+    const auto header = wire::read<wire::Be32>(frame.bytes);
+    EXPECT_EQ(wire::encapsulated_type(wire::Encapsulation::kTypeLast, *header),
+              wire::EtherType::kArp);
+    return wire::parse_arp(wire::LinkKind::kIbarp, std::span{frame.bytes}.subspan(4));
+  }
+
+  wire::IbarpBroadcast found;
+};
+
+TEST(IbarpLink, E02_E04_BroadcastParametersAreThoseOfSidr) {
+  Of2001 t;
+  t.start();
+  t.pass(50ms);
+  EXPECT_EQ(t.link.state(), State::kJoining);
+  EXPECT_TRUE(t.sa.joins.empty()) << "the group is not known yet";
+  ASSERT_EQ(t.mads.size(), 1U);
+  EXPECT_EQ(t.asked_lid, kSmLid);
+  const auto req = wire::cm_message<wire::CmSidrReq>(t.mads[0]);
+  EXPECT_EQ(req.service_id.host(), wire::kIbarpServiceId);
+  EXPECT_EQ(req.pkey.host(), wire::kDefaultPkey);
+  t.reply_found();
+  ASSERT_EQ(t.link.state(), State::kUp) << t.link.reason();
+  EXPECT_EQ(t.sa.joins.size(), 1U);
+  EXPECT_EQ(t.actions.qkey, kFoundQkey);
+  const auto& p = t.link.parameters();
+  EXPECT_EQ(p.broadcast_mgid, t.found.mgid);
+  EXPECT_EQ(p.sl, 2);
+  EXPECT_EQ(p.tclass, 0x33);
+  EXPECT_EQ(p.hop_limit, 5);
+  EXPECT_EQ(p.flow_label, 0x777U);
+  // The announcement of the own address has these fields.
+  ASSERT_FALSE(t.actions.frames.empty());
+  const auto& frame = t.actions.frames.front();
+  EXPECT_EQ(frame.qpn, wire::kMulticastQpn);
+  EXPECT_EQ(frame.to.sl, 2);
+  EXPECT_EQ(frame.to.dlid, t.found.mlid);
+  EXPECT_EQ(frame.to.dgid, t.found.mgid);
+  EXPECT_EQ(frame.to.qkey, std::nullopt) << "the queue has it";
+  const auto record = Of2001::record_of(frame);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->sender_hw, wire::HwAddr{t.own()});
+  EXPECT_EQ(t.link.counters().sidr.answered, 1U);
+}
+
+TEST(IbarpLink, E02_RefusalsTimeOutsAndBadAnswersAreNamedAndRetried) {
+  Of2001 t;
+  t.start();
+  t.reply(wire::SidrStatus::kServiceNotSupported, {});
+  EXPECT_NE(t.link.reason().find("service ID not supported (1)"), std::string::npos)
+      << t.link.reason();
+  EXPECT_EQ(t.link.counters().sidr.refused, 1U);
+  t.pass_until_asked();
+
+  auto data = wire::build_ibarp_broadcast(t.found);
+  data[0] = std::byte{0x22};
+  t.reply(wire::SidrStatus::kValid, data);
+  EXPECT_NE(t.link.reason().find("invalid: version"), std::string::npos) << t.link.reason();
+  EXPECT_EQ(t.link.counters().sidr.errors[static_cast<std::size_t>(wire::IbarpError::kVersion)],
+            1U);
+  t.pass_until_asked();
+  auto other = t.found;
+  other.pkey = 0x8123;
+  t.reply(wire::SidrStatus::kValid, wire::build_ibarp_broadcast(other));
+  EXPECT_NE(t.link.reason().find("invalid: pkey"), std::string::npos) << t.link.reason();
+  EXPECT_EQ(t.link.counters().sidr.invalid, 2U);
+
+  const auto before = t.mads.size();
+  t.pass(20s);
+  EXPECT_GE(t.mads.size(), before + 5) << "one request and its retries";
+  EXPECT_NE(t.link.reason().find("no answer of the SIDR server at LID 1"), std::string::npos)
+      << t.link.reason();
+  EXPECT_GE(t.link.counters().sidr.timed_out, 1U);
+  EXPECT_TRUE(t.sa.joins.empty());
+  t.pass_until_asked();
+  t.reply_found();
+  EXPECT_EQ(t.link.state(), State::kUp) << t.link.reason();
+}
+
+// A group whose MLID the SA has changed since: the server is asked again.
+TEST(IbarpLink, E02_AnotherMlidIsAskedForAgain) {
+  Of2001 t;
+  t.found.mlid = 0xc00f;
+  t.start();
+  t.reply_found();
+  EXPECT_NE(t.link.reason().find("the SA returned MLID 0xc000, the SIDR server 0xc00f"),
+            std::string::npos)
+      << t.link.reason();
+  t.pass_until_asked();
+  t.found.mlid = 0xc000;
+  t.reply_found();
+  EXPECT_EQ(t.link.state(), State::kUp) << t.link.reason();
+}
+
+TEST(IbarpLink, E02_ServesItsOwnGroup) {
+  Of2001 t{ibarp_config([](IbarpConfig& config) { config.server = true; })};
+  wire::CmSidrReq req{};
+  req.request_id.set(9);
+  req.pkey.set(0x7fff);  // A limited member asks.
+  req.service_id.set(wire::kIbarpServiceId);
+  t.feed(wire::make_cm_mad(9, req));
+  EXPECT_EQ(wire::cm_message<wire::CmSidrRep>(t.mads.back()).status,
+            wire::SidrStatus::kServiceNotSupported)
+      << "the link is not up";
+  t.start();
+  t.pass(10ms);
+  ASSERT_EQ(t.link.state(), State::kUp) << t.link.reason();
+  t.feed(wire::make_cm_mad(9, req));
+  const auto rep = wire::cm_message<wire::CmSidrRep>(t.mads.back());
+  EXPECT_EQ(rep.status, wire::SidrStatus::kValid);
+  EXPECT_EQ(rep.qpn.host(), wire::kMulticastQpn);
+  const auto group = wire::parse_ibarp_broadcast(rep.private_data);
+  ASSERT_TRUE(group);
+  EXPECT_EQ(group->mgid, t.sa.group.mgid);
+  EXPECT_EQ(group->qkey, t.sa.group.qkey.host());
+  EXPECT_EQ(group->sl, 5);
+  EXPECT_EQ(group->flow_label, 0x12345U);
+  EXPECT_EQ(t.link.counters().sidr.served, 1U);
+}
+
+// Each neighbour is sent to with the Q_Key of its address and the fields of its path.
+TEST(IbarpLink, E03_E04_NeighboursHaveTheirOwnQkey) {
+  Of2001 t;
+  t.bring_up();
+  const auto same = t.host(0xb, 0x50, 3, kFoundQkey), other = t.host(0xc, 0x60, 4, 0x1234);
+  t.want(ip("10.0.0.2"));
+  t.arp(wire::ArpOp::kReply, same, "10.0.0.2", t.own(), "10.0.0.1");
+  // Learned from a request to this node.
+  t.arp(wire::ArpOp::kRequest, other, "10.0.0.3", wire::HwAddr::zero(wire::LinkKind::kIbarp),
+        "10.0.0.1");
+  t.pass(10ms);
+  std::map<std::uint32_t, fabric::AhAttr> ahs;
+  for (const auto& [index, n] : t.sink.installed)
+    if (n.state == table::NeighbourState::kValid) ahs[n.qpn] = t.actions.ahs.at(n.ah);
+  ASSERT_EQ(ahs.size(), 2U);
+  EXPECT_EQ(ahs[0x50].dlid, 3);
+  EXPECT_EQ(ahs[0x50].sl, 3) << "from the path";
+  EXPECT_EQ(ahs[0x50].qkey, std::nullopt) << "the link's costs nothing";
+  EXPECT_EQ(ahs[0x60].qkey, 0x1234U);
+  EXPECT_EQ(t.sink.released.size(), 1U);
+  // The reply went to the asker, with its Q_Key, and keeps the order of the request.
+  const auto& reply = t.actions.frames.back();
+  EXPECT_EQ(reply.qpn, 0x60U);
+  EXPECT_EQ(reply.to.qkey, 0x1234U);
+  const auto record = Of2001::record_of(reply);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->op, wire::ArpOp::kReply);
+  EXPECT_EQ(record->sender_hw, wire::HwAddr{t.own()});
+  EXPECT_EQ(record->target_hw, wire::HwAddr{other});
+}
+
+TEST(IbarpLink, E03_ForeignAndCutRecordsAreCounted) {
+  Of2001 t;
+  t.bring_up();
+  const auto peer = t.host(0xb, 0x50, 3, kFoundQkey);
+  const auto good = wire::build_arp(
+      {wire::ArpOp::kRequest, peer, ip("10.0.0.2").v4_host(), peer, ip("10.0.0.1").v4_host()});
+  const auto before = t.link.counters().arp_invalid;
+  for (std::size_t len = 0; len < good.size(); ++len)
+    t.link.on_arp(std::span{good}.first(len), 3, 0x50, t.now);
+  t.receive_arp_request(t.add_host(0xc, 0x60, 4), "10.0.0.3");  // RFC 4391.
+  EXPECT_EQ(t.link.counters().arp_invalid, before + good.size() + 1);
+}
+
+TEST(IbarpLink, E07_MtuIs2048OrWhatThePathCarries) {
+  for (const auto& [code, mtu] : std::map<std::uint8_t, std::uint16_t>{{4, 2044}, {5, 2048}}) {
+    Of2001 t;
+    t.actions.attr.mtu = 5;
+    t.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, code);
+    t.bring_up();
+    EXPECT_EQ(t.link.mtu(), mtu);
+  }
+}
+
+// The group of IPv6 multicast is the broadcast group; no other one is joined.
+TEST(IbarpLink, E06_Ipv6UsesTheEui64AndTheBroadcastGroup) {
+  LinkConfig config = ibarp_config();
+  config.ip6.enabled = true;
+  config.ip6.interface_id = wire::InterfaceIdRule::kSetUniversal;
+  Of2001 t{config};
+  t.actions.attr.guid |= wire::kUniversalBit;
+  t.bring_up();
+  t.pass(5s);
+  ASSERT_FALSE(t.link.addresses6().empty());
+  EXPECT_EQ(wire::to_string(t.link.addresses6()[0].address.addr), "fe80::2:c903:0:a")
+      << "the bit is inverted";
+  EXPECT_TRUE(t.sa.group_requests.empty());
+  std::size_t nd = 0;
+  for (const auto& frame : t.actions.frames) {
+    const auto header = wire::read<wire::Be32>(frame.bytes);
+    if (wire::encapsulated_type(wire::Encapsulation::kTypeLast, *header) != wire::EtherType::kIpv6)
+      continue;
+    ++nd;
+    EXPECT_EQ(frame.to.dgid, t.found.mgid);
+  }
+  EXPECT_GE(nd, 1U);
+  const auto packet = t.want(ip("ff05::1:3"));
+  t.pass(10ms);
+  EXPECT_EQ(t.sink.released, std::vector<HeldPacket>{packet});
+  EXPECT_EQ(t.sink.installed.rbegin()->second.qpn, wire::kMulticastQpn);
+}
+
+TEST(IbarpLink, JoinsAreCountedLocally) {
+  Of2001 t;
+  t.bring_up();
+  ASSERT_TRUE(t.link.join_group(ip("239.1.2.3"), t.now));
+  ASSERT_TRUE(t.link.join_group(ip("239.1.2.3"), t.now));
+  EXPECT_FALSE(t.link.join_group(ip("10.0.0.1"), t.now));
+  const auto groups = t.link.groups(t.now);
+  const auto row = std::find_if(groups.begin(), groups.end(),
+                                [](const GroupInfo& g) { return g.group == ip("239.1.2.3"); });
+  ASSERT_NE(row, groups.end());
+  EXPECT_EQ(row->joins, 2U);
+  EXPECT_EQ(row->mlid, 0xc000);
+  EXPECT_TRUE(t.link.leave_group(ip("239.1.2.3"), t.now));
+  EXPECT_TRUE(t.link.leave_group(ip("239.1.2.3"), t.now));
+  EXPECT_FALSE(t.link.leave_group(ip("239.1.2.3"), t.now));
+  EXPECT_TRUE(t.sa.group_requests.empty());
+}
+
+// The Q_Key of the link changes at a new search; paths to hosts with the old one need it now.
+TEST(IbarpLink, E03_HandlesFollowTheQkeyOfTheLink) {
+  Of2001 t;
+  t.bring_up();
+  const auto peer = t.host(0xb, 0x50, 3, kFoundQkey);
+  t.want(ip("10.0.0.2"));
+  t.arp(wire::ArpOp::kReply, peer, "10.0.0.2", t.own(), "10.0.0.1");
+  t.pass(10ms);
+  t.sa.join_status = static_cast<std::uint16_t>(wire::MadStatus::kSaRequestInvalid);
+  t.link.on_port_event(fabric::PortEvent::kClientReregister, t.now);
+  t.pass(500ms);
+  t.sa.join_status = 0;
+  t.found.qkey = 0x8001'0d0d;
+  t.pass_until_asked();
+  t.reply_found();
+  ASSERT_EQ(t.link.state(), State::kUp) << t.link.reason();
+  EXPECT_EQ(t.actions.qkey, 0x8001'0d0dU);
+  const auto installed = std::find_if(t.sink.installed.begin(), t.sink.installed.end(),
+                                      [](const auto& entry) { return entry.second.qpn == 0x50; });
+  ASSERT_NE(installed, t.sink.installed.end());
+  EXPECT_EQ(t.actions.ahs.at(installed->second.ah).qkey, kFoundQkey);
+}
+
+}  // namespace
+}  // namespace ipoib::link
