@@ -140,9 +140,22 @@ void check_all_nodes(const Placed<mgmt::LinkConfigEntry>& link, Report& report) 
                              link.path, why));
 }
 
+/// The draft of 2001 has datagrams only.
+void check_dialect(const Placed<mgmt::LinkConfigEntry>& link, Report& report) {
+  const bool datagrams = link.value.mode == mgmt::LinkMode::kDatagram;
+  if (link.value.dialect != mgmt::LinkDialect::kIbarp2001 || !link.good("mode") || datagrams)
+    return;
+  report.error(link.at("mode"),
+               fmt::format("{}.mode: invalid value {}, allowed with dialect \"ibarp2001\": "
+                           "\"datagram\"",
+                           link.path,
+                           quote(mgmt::kLinkModeNames[static_cast<std::size_t>(link.value.mode)])));
+}
+
 void check_links(const Draft& draft, Report& report) {
   for (const auto& link : draft.links) {
     check_all_nodes(link, report);
+    check_dialect(link, report);
     if (!link.good("hca")) continue;
     const auto* hca = find(draft.hcas, link.value.hca);
     if (hca == nullptr) {

@@ -124,20 +124,38 @@ bool is_interface(const Draft& draft, const std::string& name) {
   return find(draft.links, name) != nullptr || find(draft.ports, name) != nullptr;
 }
 
-/// Checks that the link-layer address fits the type of the entry's interface, link or port.
+using LinkDraft = Placed<mgmt::LinkConfigEntry>;
+
+/// Returns true if the text is an address of the link's dialect with a queue pair and a unicast GID.
+bool is_address_on(const LinkDraft& link, std::string_view lladdr) {
+  const auto unicast = [](const auto& addr) {
+    return addr && addr->qpn.host() != 0 && !addr->gid.is_multicast();
+  };
+  return link.value.dialect == mgmt::LinkDialect::kIbarp2001
+             ? unicast(wire::parse_ibarp_addr(lladdr))
+             : unicast(wire::parse_link_addr(lladdr));
+}
+
+std::string_view addresses_on(const LinkDraft* link) {
+  if (link == nullptr) return "6 octets";
+  return link->value.dialect == mgmt::LinkDialect::kIbarp2001
+             ? "32 octets with a queue pair and a unicast GID"
+             : "20 octets with a queue pair and a unicast GID";
+}
+
+/// Checks that the link-layer address fits the type of the entry's interface. `on_link`: null if it
+/// is a port.
 template <class Entry>
-void check_lladdr(const Placed<Entry>& n, std::string_view section, bool on_link, Report& report) {
+void check_lladdr(const Placed<Entry>& n, std::string_view section, const LinkDraft* on_link,
+                  Report& report) {
   if (!n.good("lladdr")) return;
-  const auto link_addr = wire::parse_link_addr(n.value.lladdr);
-  const bool usable =
-      on_link ? link_addr && link_addr->qpn.host() != 0 && !link_addr->gid.is_multicast()
-              : wire::parse_mac(n.value.lladdr).has_value();
+  const bool usable = on_link != nullptr ? is_address_on(*on_link, n.value.lladdr)
+                                         : wire::parse_mac(n.value.lladdr).has_value();
   if (!usable)
-    report.error(
-        n.at("lladdr"),
-        fmt::format("{}.lladdr: invalid value {}, allowed on {} {}: {}", section,
-                    quote(n.value.lladdr), on_link ? "link" : "port", n.value.iface,
-                    on_link ? "20 octets with a queue pair and a unicast GID" : "6 octets"));
+    report.error(n.at("lladdr"),
+                 fmt::format("{}.lladdr: invalid value {}, allowed on {} {}: {}", section,
+                             quote(n.value.lladdr), on_link != nullptr ? "link" : "port",
+                             n.value.iface, addresses_on(on_link)));
 }
 
 /// Returns true if the `link` of an entry names a link or port; reports it otherwise.
@@ -152,10 +170,10 @@ bool check_interface(const Placed<Entry>& n, std::string_view section, const Dra
 }
 
 /// Checks the entry against the type of its interface.
-void check_neighbour_kind(const Placed<mgmt::NeighbourEntryConfig>& n, bool on_link,
+void check_neighbour_kind(const Placed<mgmt::NeighbourEntryConfig>& n, const LinkDraft* on_link,
                           Report& report) {
   check_lladdr(n, "neighbour", on_link, report);
-  if (!on_link && n.good("lid") && n.value.lid != 0)
+  if (on_link == nullptr && n.good("lid") && n.value.lid != 0)
     report.error(n.at("lid"),
                  fmt::format("neighbour.lid: value {} is not allowed, because {} is a port",
                              n.value.lid, n.value.iface));
@@ -185,7 +203,7 @@ void check_multicast_routes(const Draft& draft, Report& report) {
 void check_rarp(const Draft& draft, Report& report) {
   for (const auto& r : draft.rarp) {
     if (r.good("link") && check_interface(r, "rarp", draft, report))
-      check_lladdr(r, "rarp", find(draft.links, r.value.iface) != nullptr, report);
+      check_lladdr(r, "rarp", find(draft.links, r.value.iface), report);
     if (r.good("address") && !r.value.addr.is_v4())
       report.error(r.at("address"),
                    fmt::format("rarp.address: invalid value {}, allowed: IPv4 addresses",
@@ -197,7 +215,7 @@ void check_neighbours(const Draft& draft, const std::vector<OwnAddress>& own, Re
   Unique<std::pair<std::string, wire::IpAddr>> unique{"address"};
   for (const auto& n : draft.neighbours) {
     if (!n.good("link") || !check_interface(n, "neighbour", draft, report)) continue;
-    check_neighbour_kind(n, find(draft.links, n.value.iface) != nullptr, report);
+    check_neighbour_kind(n, find(draft.links, n.value.iface), report);
     if (!n.good("address")) continue;
     const auto shown = quote(wire::to_string(n.value.addr));
     unique.add({n.value.iface, n.value.addr}, shown, "neighbour.address", n.at("address"));

@@ -274,7 +274,9 @@ std::optional<wire::IpPrefix> Prefix::read(const Field& field) const {
 
 std::optional<std::string> LinkLayerAddress::read(const Field& field) const {
   const auto* text = text_of(field);
-  if (text != nullptr && (wire::parse_link_addr(*text) || wire::parse_mac(*text))) return *text;
+  if (text != nullptr &&
+      (wire::parse_link_addr(*text) || wire::parse_ibarp_addr(*text) || wire::parse_mac(*text)))
+    return *text;
   reject(*this, field);
   return std::nullopt;
 }

@@ -99,11 +99,10 @@ struct Text {
   [[nodiscard]] std::string write(const std::string& value) const { return quote(value); }
 };
 
-/// One of a few names. `later` lists names that are planned and that this version rejects.
+/// One of a few names.
 template <class T>
 struct OneOf {
   std::vector<std::pair<std::string, T>> values;
-  std::vector<std::string> later{};
 
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string allowed() const {
@@ -115,11 +114,6 @@ struct OneOf {
     const auto text = field.node().template value_exact<std::string>().value_or("");
     for (const auto& [name, value] : values)
       if (name == text) return value;
-    for (const auto& name : later) {
-      if (name != text) continue;
-      field.reject_unsupported(phrase(type(), allowed()));
-      return std::nullopt;
-    }
     field.reject(phrase(type(), allowed()));
     return std::nullopt;
   }

@@ -57,12 +57,6 @@ void Field::reject(std::string_view allowed) const {
                 fmt::format("{}: invalid value {}, allowed: {}", path_, describe(node_), allowed));
 }
 
-void Field::reject_unsupported(std::string_view allowed) const {
-  report_.error(node_.source(),
-                fmt::format("{}: value {} is not supported in this version, allowed: {}", path_,
-                            describe(node_), allowed));
-}
-
 std::string quote(std::string_view text) {
   return '"' + escape(text, "\"\\") + '"';
 }

@@ -46,8 +46,6 @@ class Field {
 
   /// "PATH: read VALUE, allowed: ALLOWED".
   void reject(std::string_view allowed) const;
-  /// "PATH: read VALUE, which this version does not support, allowed: ALLOWED".
-  void reject_unsupported(std::string_view allowed) const;
 
  private:
   const toml::node& node_;

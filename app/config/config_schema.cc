@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/config/config_schema.h"
 
+#include <limits>
+
 #include "lib/fwd/worker_config.h"
 #include "lib/route/route_table.h"
 
@@ -20,11 +22,6 @@ constexpr std::int64_t kLastUnicastLid = 0xbfff;
 constexpr std::int64_t kLastDevicePort = 254;
 constexpr std::size_t kMaxUmadNameLen = 19;  // UMAD_CA_NAME_LEN without the terminating zero.
 
-/// An enumeration of one supported name, and of planned ones.
-OneOf<int> only(std::string name, std::vector<std::string> later) {
-  return {{{std::move(name), 0}}, std::move(later)};
-}
-
 IntegerOf ib_mtus() {
   return {{256, 512, 1024, 2048, 4096}};
 }
@@ -34,6 +31,17 @@ OneOf<mgmt::LinkMode> link_modes() {
   for (std::size_t i = 0; i < mgmt::kLinkModeNames.size(); ++i)
     modes.values.emplace_back(mgmt::kLinkModeNames[i], static_cast<mgmt::LinkMode>(i));
   return modes;
+}
+
+OneOf<mgmt::LinkDialect> link_dialects() {
+  OneOf<mgmt::LinkDialect> dialects;
+  for (std::size_t i = 0; i < mgmt::kLinkDialectNames.size(); ++i)
+    dialects.values.emplace_back(mgmt::kLinkDialectNames[i], static_cast<mgmt::LinkDialect>(i));
+  return dialects;
+}
+
+bool is_ibarp(const LinkConfigEntry& l) {
+  return l.dialect == mgmt::LinkDialect::kIbarp2001;
 }
 
 /// "auto" or a multicast scope of RFC 4291.
@@ -232,6 +240,65 @@ void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
       "unlimited."));
 }
 
+/// Adds the options of the draft of 2001.
+void add_ibarp_rows(std::vector<Row<LinkConfigEntry>>& rows) {
+  using E = LinkConfigEntry;
+  const auto add = [&](Row<E> r) {
+    r.conditions = {{"dialect", is_ibarp, "because dialect is \"rfc4391\""}};
+    rows.push_back(std::move(r));
+  };
+  add(row<E>(
+      "sidr-service-id", [](auto& c) -> auto& { return c.ibarp.service_id; },
+      Integer{1, std::numeric_limits<std::int64_t>::max(), true},
+      "With dialect ibarp2001: service ID of IBARP, by which the parameters of the broadcast group "
+      "are found (SIDR). The draft assigns none."));
+  add(row<E>(
+      "sidr-server", [](auto& c) -> auto& { return c.ibarp.server; }, Boolean{},
+      "With dialect ibarp2001: this node answers SIDR for the link, from its broadcast group, and "
+      "asks no other node."));
+  add(row<E>(
+      "sidr-lid", [](auto& c) -> auto& { return c.ibarp.server_lid; }, Integer{0, 0xbfff},
+      "With dialect ibarp2001: LID of the node that answers SIDR; 0: that of the subnet manager."));
+  add(row<E>(
+      "arp-hardware-type", [](auto& c) -> auto& { return c.ibarp.arp_hardware; },
+      Integer{0, 0xffff},
+      "With dialect ibarp2001: hardware type in IBARP packets, which the draft leaves open."));
+  add(row<E>(
+      "arp-ethertype", [](auto& c) -> auto& { return c.ibarp.arp_type; },
+      Integer{0x0600, 0xffff, true},
+      "With dialect ibarp2001: Ethertype of IBARP packets that are sent: that of ARP, or 0x0800 as "
+      "in the draft's table. Both are received."));
+  add(row<E>(
+      "gid-word", [](auto& c) -> auto& { return c.ibarp.gid_word_twice; },
+      OneOf<bool>{{{"once", false}, {"twice", true}}},
+      "With dialect ibarp2001: the first word of the GID in link-layer addresses is there once, or "
+      "twice as in the draft's figures."));
+  add(row<E>(
+      "arp-reply", [](auto& c) -> auto& { return c.ibarp.reply_keeps_order; },
+      OneOf<bool>{{{"draft", true}, {"rfc826", false}}},
+      "With dialect ibarp2001: an IBARP reply has the requester as sender, as in the draft's "
+      "table, "
+      "or the replying host, as in RFC 826."));
+}
+
+/// A link of the draft of 2001 has no group of the fabric but its broadcast group, makes that one
+/// only if it serves it to others, and has one rule for its interface identifier.
+void limit_to_dialects(std::vector<Row<LinkConfigEntry>>& rows) {
+  using E = LinkConfigEntry;
+  for (auto& r : rows) {
+    for (const std::string_view key :
+         {"all-nodes", "send-only", "flood-absent", "copy-to-routers", "interface-id"})
+      if (r.key == key)
+        r.conditions.push_back({"dialect", [](const E& l) { return !is_ibarp(l); },
+                                "because dialect is \"ibarp2001\""});
+    for (const std::string_view key : {"scope", "create-broadcast", "mtu", "qkey", "rate", "sl"})
+      if (r.key == key)
+        r.conditions.push_back({"sidr-server",
+                                [](const E& l) { return !is_ibarp(l) || l.ibarp.server; },
+                                "because dialect is \"ibarp2001\" without sidr-server"});
+  }
+}
+
 Section<LinkConfigEntry> link_section() {
   using E = LinkConfigEntry;
   auto section = Section<LinkConfigEntry>{
@@ -241,8 +308,9 @@ Section<LinkConfigEntry> link_section() {
       {
           row<E>("hca", &E::hca, Text{}, "Name of the hca of the link.", Required::kYes),
           row<E>("pkey", &E::pkey, Pkey{}, "Partition of the link: one of the pkeys of the hca."),
-          fixed_row<E>("dialect", only("rfc4391", {"ibarp2001"}), 0,
-                       "Encapsulation and address resolution."),
+          row<E>("dialect", &E::dialect, link_dialects(),
+                 "Encapsulation and address resolution: RFC 4391, or the draft of 2001 before it "
+                 "(draft-pelissier-ipoib-encaparp-00), with 32-octet addresses and SIDR."),
           row<E>("mode", &E::mode, link_modes(),
                  "Transport of unicast packets: datagrams (UD) only, or also connections (RC, UC, "
                  "or both) with neighbours that support them. Without an established connection, "
@@ -298,7 +366,9 @@ Section<LinkConfigEntry> link_section() {
               "(auto), inverted (eui64) or unchanged (modified-eui64), or the LID, for links "
               "within one InfiniBand subnet."),
       }};
+  limit_to_dialects(section.rows);
   add_connection_rows(section.rows);
+  add_ibarp_rows(section.rows);
   add_ip_rows(section.rows);
   return section;
 }

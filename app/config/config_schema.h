@@ -126,21 +126,4 @@ template <class Entry, class Access, class Codec>
           }};
 }
 
-/// Makes a row that accepts only `value` in this version.
-template <class Entry, class Codec, class Value>
-[[nodiscard]] Row<Entry> fixed_row(std::string_view key, Codec codec, Value value,
-                                   std::string_view help) {
-  return {key,
-          codec.type(),
-          codec.write(value),
-          false,
-          help,
-          [codec, value](const Field& field, Entry&) {
-            const auto read = codec.read(field);
-            if (read && *read != value) field.reject_unsupported(codec.write(value));
-            return read && *read == value;
-          },
-          [codec, value](const Entry&) { return codec.write(value); }};
-}
-
 }  // namespace ipoib::app

@@ -184,7 +184,13 @@ Json counters_json(const mgmt::LinkInfo& link) {
                    {"group_reports", c.group_reports},
                    {"group_frames_unsent", c.group_frames_unsent},
                    {"via_all_routers", c.via_all_routers},
-                   {"subscriptions_failed", c.subscriptions_failed}};
+                   {"subscriptions_failed", c.subscriptions_failed},
+                   {"sidr_asked", c.sidr.asked},
+                   {"sidr_answered", c.sidr.answered},
+                   {"sidr_timed_out", c.sidr.timed_out},
+                   {"sidr_refused", c.sidr.refused},
+                   {"sidr_invalid", c.sidr.invalid},
+                   {"sidr_served", c.sidr.served}};
   add_resolution(counters, c.nd, c.rarp, c.neighbours);
   if (link.connected) add_connections(counters, link.connected->counters);
   return counters;

@@ -69,6 +69,9 @@ enum class LinkMode : std::uint8_t { kDatagram, kConnectedRc, kConnectedUc, kCon
 inline constexpr std::array<std::string_view, 4> kLinkModeNames = {"datagram", "connected-rc",
                                                                    "connected-uc", "connected"};
 
+enum class LinkDialect : std::uint8_t { kRfc4391, kIbarp2001 };
+inline constexpr std::array<std::string_view, 2> kLinkDialectNames = {"rfc4391", "ibarp2001"};
+
 struct LinkConfigEntry {
   std::string name;
   std::string hca;
@@ -76,6 +79,8 @@ struct LinkConfigEntry {
   std::uint8_t scope = 2;  ///< link::kScopeAuto: searched.
   std::vector<wire::IpPrefix> addresses;
   IpConfig ip{};
+  LinkDialect dialect = LinkDialect::kRfc4391;
+  link::IbarpConfig ibarp{};  ///< With kIbarp2001.
   LinkMode mode = LinkMode::kDatagram;
   unsigned connected_mtu = 65'520;  ///< Largest IP packet that a connection accepts.
   /// All fields except rc, uc and receive_mtu, which follow from `mode` and `connected_mtu`.

@@ -48,7 +48,7 @@ struct LinkInfo {
   std::uint16_t pkey = 0;
   std::uint16_t mtu = 0;
   std::string mode;     ///< Name in kLinkModeNames.
-  std::string dialect;  ///< "rfc4391"
+  std::string dialect;  ///< "rfc4391", "ibarp2001"
   link::LinkParameters parameters;
   link::LinkCounters counters;
   /// None: no connected mode.

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "lib/fabric/packet_meta.h"
+#include "lib/link/ipoib/dialect.h"
 #include "lib/mgmt/node/node_assembly.h"
 #include "lib/mgmt/worker/placement.h"
 #include "lib/wire/iba.h"
@@ -336,6 +337,7 @@ Status NodeBuilder::create_links() {
     config.name = l.name;
     config.id = static_cast<table::InterfaceId>(parts_.interfaces.size() - 1);
     config.pkey = l.pkey;
+    if (l.dialect == LinkDialect::kIbarp2001) config.ibarp = l.ibarp;
     config.scope = l.scope;
     config.addresses = l.addresses;
     config.neighbour = parts_.config.neighbour;
@@ -346,7 +348,10 @@ Status NodeBuilder::create_links() {
     config.group.flood_absent = l.flood_absent;
     config.group.multicast_router = l.ip.multicast_router;
     if (l.create_broadcast) config.create_broadcast = broadcast_attributes(l.broadcast);
-    config.rarp = rarp_config(parts_.config, l, wire::parse_link_addr);
+    config.rarp = rarp_config(parts_.config, l,
+                              [dialect = link::make_dialect(config)](std::string_view lladdr) {
+                                return dialect->parse_address(lladdr);
+                              });
     parts_.links.push_back(std::make_unique<LinkInstance>(
         **hca, *queues, *parts_.injector, *parts_.neighbours, *parts_.addresses, config));
     slot.control = &parts_.links.back()->control();
@@ -371,6 +376,7 @@ Status NodeBuilder::create_workers() {
     fwd::InterfaceEntry& e = parts_.tables.entries[l->config().id];
     e.kind = fwd::InterfaceKind::kIpoib;
     e.owner = static_cast<std::uint8_t>(l->hca().owner);
+    e.encapsulation = link::encapsulation_of(l->config());
     e.ud_queue = l->queues().ud;
     e.receive_queue = l->queues().receive;
     e.max_segments = l->hca().hca->capabilities().max_segments;

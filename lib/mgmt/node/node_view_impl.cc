@@ -65,7 +65,7 @@ std::vector<LinkInfo> NodeViewImpl::links() const {
     row.pkey = l->config().pkey;
     row.mtu = l->control().mtu();
     row.mode = kLinkModeNames[static_cast<std::size_t>(parts_.config.links[i].mode)];
-    row.dialect = "rfc4391";
+    row.dialect = kLinkDialectNames[static_cast<std::size_t>(parts_.config.links[i].dialect)];
     row.parameters = l->control().parameters();
     row.counters = l->control().counters();
     if (const link::Connections* c = l->control().connections())

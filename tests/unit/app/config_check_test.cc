@@ -234,10 +234,33 @@ const std::vector<Case> kCases = {
      "[link.ib1]\nhca = \"soft0\"\nconnect = \"always\"\n",
      {"t.toml:18:11: link.ib1.connect: value \"always\" is not allowed, because mode is "
       "\"datagram\""}},
-    {"dialect_later",
-     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\n",
-     {"t.toml:18:11: link.ib1.dialect: value \"ibarp2001\" is not supported in this version, "
-      "allowed: string \"rfc4391\""}},
+    {"dialect",
+     "[link.ib1]\nhca = \"soft0\"\ndialect = \"rfc826\"\n",
+     {"t.toml:18:11: link.ib1.dialect: invalid value \"rfc826\", allowed: string \"rfc4391\" | "
+      "\"ibarp2001\""}},
+    {"connections_of_2001",
+     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\nmode = \"connected\"\n",
+     {"t.toml:19:8: link.ib1.mode: invalid value \"connected\", allowed with dialect "
+      "\"ibarp2001\": \"datagram\""}},
+    {"option_of_2001",
+     "[link.ib1]\nhca = \"soft0\"\nsidr-server = true\n",
+     {"t.toml:18:15: link.ib1.sidr-server: value true is not allowed, because dialect is "
+      "\"rfc4391\""}},
+    {"option_of_rfc4391",
+     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\ninterface-id = \"lid\"\n",
+     {"t.toml:19:16: link.ib1.interface-id: value \"lid\" is not allowed, because dialect is "
+      "\"ibarp2001\""}},
+    {"creation_of_2001",
+     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\ncreate-broadcast = true\n",
+     {"t.toml:19:20: link.ib1.create-broadcast: value true is not allowed, because dialect is "
+      "\"ibarp2001\" without sidr-server"}},
+    {"neighbour_of_2001",
+     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\naddress = \"10.9.0.1/24\"\n"
+     "[[neighbour]]\nlink = \"ib1\"\naddress = \"10.9.0.9\"\n"
+     "lladdr = \"00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:09\"\n",
+     {"t.toml:23:10: neighbour.lladdr: invalid value "
+      "\"00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:09\", allowed on link ib1: 32 "
+      "octets with a queue pair and a unicast GID"}},
     {"scope",
      "[link.ib1]\nhca = \"soft0\"\nscope = 3\n",
      {"t.toml:18:9: link.ib1.scope: invalid value 3, allowed: integer auto | 2 | 5 | 8 | 14"}},
