@@ -62,6 +62,7 @@ std::vector<std::byte> build_arp(const Arp& arp, const LinkFormat& format) {
 
 std::optional<Arp> parse_arp(const LinkFormat& format, std::span<const std::byte> octets) {
   if (octets.size() < arp_len(format)) return std::nullopt;
+  if (format.kind == LinkKind::kIbarp && octets.size() != arp_len(format)) return std::nullopt;
   const auto hdr = *read<ArpHdr>(octets);
   const auto op = static_cast<ArpOp>(hdr.op.host());
   if (hdr != header(format, op) || hdr.op.host() < 1 || hdr.op.host() > 4) return std::nullopt;

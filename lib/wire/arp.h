@@ -27,6 +27,9 @@ struct Arp {
   [[nodiscard]] bool is_rarp() const noexcept {
     return op == ArpOp::kRarpRequest || op == ArpOp::kRarpReply;
   }
+  /// Returns the record with sender and target exchanged.
+  [[nodiscard]] Arp exchanged() const { return {op, target_hw, target_ip, sender_hw, sender_ip}; }
+
   friend bool operator==(const Arp&, const Arp&) = default;
 };
 
@@ -41,9 +44,10 @@ struct Arp {
   return build_arp(arp, arp.sender_hw.kind());
 }
 
-/// Copies an ARP record out of the octets behind the link header; octets behind the record are
-/// ignored. Empty if there are too few octets, if hardware type, protocol type or lengths do not
-/// match this format, or if op is not 1-4.
+/// Copies an ARP record out of the octets behind the link header. Octets behind the record are
+/// ignored, except on links of the draft of 2001, where the length alone shows how often the word
+/// of a GID is written. Empty if there are too few octets, if hardware type, protocol type or
+/// lengths do not match this format, or if op is not 1-4.
 [[nodiscard]] std::optional<Arp> parse_arp(const LinkFormat& format,
                                            std::span<const std::byte> octets);
 

@@ -96,16 +96,16 @@ struct LinkFormat {
   /// which is what an implementation that was kept in use has.
   std::uint16_t arp_hardware;
   /// kIbarp: the first word of each GID is written twice, as the figures of the draft have it. That
-  /// makes its 92 octets of IBARP payload and its five units of the ND option come out. But its HLEN
-  /// of 32 is right without the repetition only, and receivers of ARP find the next field by HLEN.
-  /// False is the reading of an implementer who trusts HLEN: 84 octets of payload, and four octets
-  /// of padding at the end of the ND option. HLEN is 32 in both forms.
+  /// makes its 92 octets of IBARP payload and its five units of the ND option come out. But its
+  /// HLEN of 32 is right without the repetition only, and receivers of ARP find the next field by
+  /// HLEN. False is the reading of an implementer who trusts HLEN: 84 octets of payload, and four
+  /// octets of padding at the end of the ND option. HLEN is 32 in both forms.
   /// Source: draft-pelissier-ipoib-encaparp-00 §5, §6.3, §6.4.
   bool gid_word_twice = false;
   /// A reply of ARP keeps the sender and the target of its request, and the target's address is the
   /// answer. In RFC 826 the host that replies becomes the sender. The draft says so in a table of
   /// the values that each field SHALL have; an implementer who followed its "modeled closely after
-  /// that for Ethernet" needs false. struct Arp always has RFC 826's order.
+  /// that for Ethernet" sends the other order. Both are received. struct Arp always has RFC 826's.
   /// Source: draft-pelissier-ipoib-encaparp-00 §6.4.
   bool reply_keeps_order = false;
 
@@ -115,6 +115,11 @@ struct LinkFormat {
         arp_hardware{link_kind == LinkKind::kEthernet ? kArpHardwareEthernet
                                                       : kArpHardwareInfiniband},
         reply_keeps_order{link_kind == LinkKind::kIbarp} {}
+
+  /// True if replies of other implementations may have either order.
+  [[nodiscard]] constexpr bool reply_order_varies() const noexcept {
+    return kind == LinkKind::kIbarp;
+  }
 
   friend bool operator==(const LinkFormat&, const LinkFormat&) = default;
 };
@@ -128,8 +133,8 @@ struct LinkFormat {
 /// Shape: addr.kind() == format.kind.
 void append_hw(std::vector<std::byte>& out, const LinkFormat& format, const HwAddr& addr);
 
-/// Reads an address from the first octets; empty if there are too few. The first copy of a word that is
-/// written twice is ignored.
+/// Reads an address from the first octets; empty if there are too few. The first copy of a word
+/// that is written twice is ignored.
 [[nodiscard]] std::optional<HwAddr> read_hw(const LinkFormat& format,
                                             std::span<const std::byte> octets);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ARP on every kind of link: a message that parses is built again with the same octets. Where a word
-// is written twice the parser ignores the first one, so there only the message must be the same.
+// ARP on every kind of link: a message that parses is built again with the same octets. Where a
+// word is written twice the parser ignores the first one, so there only the message must be the
+// same.
 #include <algorithm>
 
 #include "lib/wire/arp.h"

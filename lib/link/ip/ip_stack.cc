@@ -126,7 +126,11 @@ void IpStack::forget_broadcast_neighbours() {
 
 std::optional<wire::Arp> IpStack::on_arp(std::span<const std::byte> octets, TimePoint now) {
   if (!ready_) return std::nullopt;
-  auto arp = wire::parse_arp(medium_.format(), octets);
+  const wire::LinkFormat format = medium_.format();
+  auto arp = wire::parse_arp(format, octets);
+  if (arp && format.reply_order_varies() && arp->op == wire::ArpOp::kReply &&
+      arp->sender_hw.same_interface(medium_.own_hw()))
+    arp = arp->exchanged();
   if (arp && arp->is_rarp()) {
     rarp_.on_rarp(*arp, now);
     return std::nullopt;

@@ -209,12 +209,6 @@ PathTable::Path& PathTable::find_or_make(const PathKey& key) {
   return paths_.try_emplace(key, key).first->second;
 }
 
-/// Adds the Q_Key of the peer, unless it is the link's: a handle without one costs less.
-fabric::AhAttr PathTable::with_qkey(const Path& p, fabric::AhAttr attr) const {
-  if (p.key.qkey != link_qkey_) attr.qkey = p.key.qkey;
-  return attr;
-}
-
 void PathTable::erase(Path& p) {
   sa_.cancel(p.query);
   if (p.query != sa::kNoTransaction) --queries_;
@@ -299,13 +293,15 @@ void PathTable::on_answer(const PathKey& key, const sa::Outcome& outcome, TimePo
 }
 
 /// The path is ready with these attributes. Users are notified before the old handle is destroyed.
-Status PathTable::apply(Path& p, const fabric::AhAttr& attr, std::uint8_t mtu_code, TimePoint now) {
+Status PathTable::apply(Path& p, fabric::AhAttr attr, std::uint8_t mtu_code, TimePoint now) {
+  // A handle without the Q_Key of the link costs less.
+  attr.qkey = p.key.qkey == link_qkey_ ? std::nullopt : p.key.qkey;
   const bool same = p.state == PathState::kReady && p.attr == attr;
   const bool same_mtu = p.mtu_code == mtu_code;
   if (same && same_mtu) return {};
   auto old = fabric::kNoAh;
   if (!same) {
-    const auto made = actions_.create_ah(with_qkey(p, attr));
+    const auto made = actions_.create_ah(attr);
     if (!made) return tl::make_unexpected(made.error());
     old = std::exchange(p.ah, *made);
   }
@@ -325,13 +321,14 @@ void PathTable::renew_handles(TimePoint now) {
   for (const auto& [key, p] : paths_)
     if (key.qkey && p.state == PathState::kReady) keys.push_back(key);
   for (const auto& key : keys) {
-    Path& p = *find(key);
-    const auto attr = std::exchange(p.attr, {});  // Differs from any attributes, so it is applied.
-    if (const auto done = apply(p, attr, p.mtu_code, now); !done) {
-      p.attr = attr;
-      on_failure(p, done.error().what, now);
+    Path* const p = find(key);
+    if (p == nullptr) continue;
+    if (const auto done = apply(*p, p->attr, p->mtu_code, now); !done) {
+      on_failure(*p, done.error().what, now);
+      p->refresh_at = now + kQueryInterval;
     }
-    schedule(p);
+    if (p->unused() && p->expires == kNever) p->expires = now + kLinger;
+    schedule(*p);
   }
 }
 

@@ -129,7 +129,6 @@ class PathTable final : public NeighbourPaths {
   [[nodiscard]] static PathKey key_of(const wire::HwAddr& hw) {
     return PathKey{hw.datagram_addr()};
   }
-  [[nodiscard]] fabric::AhAttr with_qkey(const Path& p, fabric::AhAttr attr) const;
   [[nodiscard]] const Path* find(const PathKey& key) const;
   Path* find(const PathKey& key);
   Path& find_or_make(const PathKey& key);
@@ -138,7 +137,7 @@ class PathTable final : public NeighbourPaths {
   void query(Path& p, TimePoint now);
   void on_answer(const PathKey& key, const sa::Outcome& outcome, TimePoint now);
   Result<wire::PathRecord> accept(const wire::Gid& gid, const sa::Reply& reply) const;
-  Status apply(Path& p, const fabric::AhAttr& attr, std::uint8_t mtu_code, TimePoint now);
+  Status apply(Path& p, fabric::AhAttr attr, std::uint8_t mtu_code, TimePoint now);
   void renew_handles(TimePoint now);
   void on_failure(Path& p, const std::string& why, TimePoint now);
   void apply_pinned(Path& p, const fabric::AhAttr& attr, TimePoint now);

@@ -171,7 +171,7 @@ TEST_F(IbarpInput, E01_DropsPacketsOfTheOtherDialect) {
 TEST_F(IbarpInput, E03_PassesIbarpUpUnderEitherType) {
   Bytes arp(80, std::byte{0x5a});
   arp[0] = std::byte{0};
-  for (const std::uint16_t type : {0x0806, 0x0800}) {
+  for (const auto type : {std::uint16_t{0x0806}, std::uint16_t{0x0800}}) {
     for (const bool multicast : {false, true}) {
       feed(kIb1, of_2001(type, arp), multicast);
       const Punted p = only_punted();

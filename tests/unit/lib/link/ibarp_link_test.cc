@@ -265,6 +265,24 @@ TEST(IbarpLink, E03_E04_NeighboursHaveTheirOwnQkey) {
   EXPECT_EQ(record->target_hw, wire::HwAddr{other});
 }
 
+// The draft can be read so that a reply keeps the sender of its request, and so that it does not.
+TEST(IbarpLink, E03_RepliesInEitherOrderResolve) {
+  for (const bool keeps_order : {true, false}) {
+    Of2001 t;
+    t.bring_up();
+    const auto peer = t.host(0xb, 0x50, 3, kFoundQkey);
+    t.want(ip("10.0.0.2"));
+    wire::LinkFormat format = wire::LinkKind::kIbarp;
+    format.reply_keeps_order = keeps_order;
+    const auto reply = wire::build_arp(
+        {wire::ArpOp::kReply, peer, ip("10.0.0.2").v4_host(), t.own(), ip("10.0.0.1").v4_host()},
+        format);
+    t.link.on_arp(reply, 3, 0x50, t.now);
+    t.pass(10ms);
+    EXPECT_EQ(t.sink.released.size(), 1U) << keeps_order;
+  }
+}
+
 TEST(IbarpLink, E03_ForeignAndCutRecordsAreCounted) {
   Of2001 t;
   t.bring_up();
@@ -275,7 +293,13 @@ TEST(IbarpLink, E03_ForeignAndCutRecordsAreCounted) {
   for (std::size_t len = 0; len < good.size(); ++len)
     t.link.on_arp(std::span{good}.first(len), 3, 0x50, t.now);
   t.receive_arp_request(t.add_host(0xc, 0x60, 4), "10.0.0.3");  // RFC 4391.
-  EXPECT_EQ(t.link.counters().arp_invalid, before + good.size() + 1);
+  wire::LinkFormat twice = wire::LinkKind::kIbarp;
+  twice.gid_word_twice = true;
+  t.link.on_arp(wire::build_arp({wire::ArpOp::kRequest, peer, ip("10.0.0.2").v4_host(), peer,
+                                 ip("10.0.0.1").v4_host()},
+                                twice),
+                3, 0x50, t.now);
+  EXPECT_EQ(t.link.counters().arp_invalid, before + good.size() + 2);
 }
 
 TEST(IbarpLink, E07_MtuIs2048OrWhatThePathCarries) {
