@@ -55,8 +55,8 @@ class Cli {
 };
 
 /// Executes the lines of a file in order and passes their output to `print`. Errors:
-/// kInvalidArgument if the file cannot be read. A line that fails prints "FILE:LINE: error: ...", and execution
-/// continues with the next line, as in dpdk-testpmd.
+/// kInvalidArgument if the file cannot be read. A line that fails prints "FILE:LINE: error: ...",
+/// and execution continues with the next line, as in dpdk-testpmd.
 Status run_command_file(Cli& cli, const std::string& file,
                         const std::function<void(std::string_view)>& print);
 

@@ -126,7 +126,8 @@ bool is_interface(const Draft& draft, const std::string& name) {
 
 using LinkDraft = Placed<mgmt::LinkConfigEntry>;
 
-/// Returns true if the text is an address of the link's dialect with a queue pair and a unicast GID.
+/// Returns true if the text is an address of the link's dialect with a queue pair and a unicast
+/// GID.
 bool is_address_on(const LinkDraft& link, std::string_view lladdr) {
   const auto unicast = [](const auto& addr) {
     return addr && addr->qpn.host() != 0 && !addr->gid.is_multicast();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node on DPDK's telemetry socket: the commands of app/telemetry.md. Answers are the JSON of `show ... json`, in the form that
-// telemetry can carry: numbers are integers; lists hold no objects, so such lists become objects
-// keyed "0", "1", ..., and long lists come in pieces, {total, first, entries}.
+// A node on DPDK's telemetry socket: the commands of app/telemetry.md. Answers are the JSON of
+// `show ... json`, in the form that telemetry can carry: numbers are integers; lists hold no
+// objects, so such lists become objects keyed "0", "1", ..., and long lists come in pieces, {total,
+// first, entries}.
 #pragma once
 
 #include <chrono>

@@ -23,9 +23,9 @@ class Watchdog {
   /// Calls of due() per timeout of the watchdog.
   static constexpr unsigned kChecks = 4;
 
-  /// `loops` is the loop count of each worker, never decreasing: NodeStats::worker_loops(). Returns true
-  /// at every second check. If a worker has not looped since the last true, it returns true at the
-  /// first check after that worker has.
+  /// `loops` is the loop count of each worker, never decreasing: NodeStats::worker_loops(). Returns
+  /// true at every second check. If a worker has not looped since the last true, it returns true at
+  /// the first check after that worker has.
   [[nodiscard]] bool due(const std::vector<std::uint64_t>& loops);
 
  private:

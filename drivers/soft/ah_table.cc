@@ -61,8 +61,8 @@ void AhTable::Free::operator()(void* memory) const noexcept {
 }
 
 AhTable::Memory<AhTemplate> AhTable::allocate(int socket_id) {
-  // Zero octets are a handle that does not exist. DPDK keeps free memory zeroed, so pages of numbers
-  // that are never used stay untouched.
+  // Zero octets are a handle that does not exist. DPDK keeps free memory zeroed, so pages of
+  // numbers that are never used stay untouched.
   return Memory<AhTemplate>{static_cast<AhTemplate*>(rte_zmalloc_socket(
       "soft_ah", kCapacity * sizeof(AhTemplate), alignof(AhTemplate), socket_id))};
 }

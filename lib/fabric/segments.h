@@ -13,8 +13,8 @@
 
 namespace ipoib::fabric {
 
-/// True if the packet is one direct mbuf with one reference, which is the common case: no other owner
-/// reads its data.
+/// True if the packet is one direct mbuf with one reference, which is the common case: no other
+/// owner reads its data.
 [[nodiscard]] inline bool is_sole_mbuf(const rte_mbuf* m) noexcept {
   constexpr std::uint64_t kForeign = RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
   static_assert(offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, refcnt) + sizeof(m->refcnt));

@@ -3,9 +3,9 @@
 // filter from the receive call to the end of the loop, and each stage records its result.
 // Packets keep their bursts, order and treatment.
 //
-// A stage asks active() once per burst, or where a packet leaves the common path; the functions that
-// record are out of line. Packets are known by the addresses of their mbufs, so every function that
-// frees or passes on an mbuf has a call here.
+// A stage asks active() once per burst, or where a packet leaves the common path; the functions
+// that record are out of line. Packets are known by the addresses of their mbufs, so every function
+// that frees or passes on an mbuf has a call here.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -22,8 +22,8 @@ namespace ipoib::fwd {
 struct RoutedBurst;
 
 /// Functions without a stated precondition may be called at any time, and do nothing for packets
-/// that are not followed. `m` starts where the stage has it; its octets are read only by begin() and
-/// entered().
+/// that are not followed. `m` starts where the stage has it; its octets are read only by begin()
+/// and entered().
 class Tracer {
  public:
   explicit Tracer(const WorkerConfig& config);

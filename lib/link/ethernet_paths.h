@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Paths to the neighbours of an Ethernet port: sending needs the address only, so a path is ready at
-// once and never changes.
+// Paths to the neighbours of an Ethernet port: sending needs the address only, so a path is ready
+// at once and never changes.
 #pragma once
 
 #include <cstdint>

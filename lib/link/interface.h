@@ -132,8 +132,8 @@ class Interface {
   void send_redirect(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
                      TimePoint now);
 
-  /// Joins an IP multicast group. Joins are counted: each needs its leave. Errors: kInvalidArgument,
-  /// `group` is no group or cannot be mapped.
+  /// Joins an IP multicast group. Joins are counted: each needs its leave. Errors:
+  /// kInvalidArgument, `group` is no group or cannot be mapped.
   virtual Status join_group(const wire::IpAddr& group, TimePoint now) = 0;
   /// Errors: kNotFound, this node has not joined the group.
   virtual Status leave_group(const wire::IpAddr& group, TimePoint now) = 0;

@@ -36,9 +36,9 @@ class NodeStats {
   [[nodiscard]] virtual IcmpErrorCounters icmp_errors() const = 0;
   /// Totals since the start, which no clear resets.
   [[nodiscard]] virtual NodeTotals totals() const = 0;
-  /// Every counter of a link, port or hca (lib/mgmt/device/xstats.h), also those that are zero: since
-  /// clear_port_stats() or, for an hca, since clear_stats(). Names and order are the same at every
-  /// call. Empty: nothing has that name.
+  /// Every counter of a link, port or hca (lib/mgmt/device/xstats.h), also those that are zero:
+  /// since clear_port_stats() or, for an hca, since clear_stats(). Names and order are the same at
+  /// every call. Empty: nothing has that name.
   [[nodiscard]] virtual std::vector<Xstat> xstats(std::string_view name) const = 0;
 
   /// The clear functions make the counters shown count from zero: all, or those of one report.

@@ -66,8 +66,8 @@ class Trace {
   virtual void clear() = 0;
 
   [[nodiscard]] virtual TraceInfo info() = 0;
-  /// Records so far: those of one worker in order. Valid until the next turn of the loop or the next
-  /// call of a function.
+  /// Records so far: those of one worker in order. Valid until the next turn of the loop or the
+  /// next call of a function.
   [[nodiscard]] virtual const std::vector<TracedPacket>& packets() = 0;
 };
 

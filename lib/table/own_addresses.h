@@ -14,9 +14,9 @@
 namespace ipoib::table {
 
 /// A Bloom filter with one hash function over the node's own addresses: "no" is certain; "perhaps"
-/// must be confirmed in the prefix table, where own addresses are routes of kind kLocal or kLocalDown. With 100
-/// addresses one foreign source in 40 needs this second check. 512 octets, which stay in the L1
-/// cache.
+/// must be confirmed in the prefix table, where own addresses are routes of kind kLocal or
+/// kLocalDown. With 100 addresses one foreign source in 40 needs this second check. 512 octets,
+/// which stay in the L1 cache.
 ///
 /// One writer (management lcore), any number of readers; each word is independent of the others.
 class OwnAddresses {

@@ -110,8 +110,8 @@ PrefixTable::Entry PrefixTable::covering(std::uint32_t addr, std::uint8_t len) c
   return 0;
 }
 
-/// Writes `entry` to all addresses of a prefix that no longer prefix owns; for a prefix of length 0,
-/// `next_hop` to the default.
+/// Writes `entry` to all addresses of a prefix that no longer prefix owns; for a prefix of length
+/// 0, `next_hop` to the default.
 void PrefixTable::write(std::uint32_t addr, std::uint8_t len, NextHopIndex next_hop,
                         Entry entry) noexcept {
   if (len == 0) {

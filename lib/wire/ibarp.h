@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Broadcast parameters of the draft of 2001 that preceded RFC 4391, in an answer of SIDR. Its header
-// and address are in lib/wire/ipoib.h, its ARP records and ND options in lib/wire/arp.h and
+// Broadcast parameters of the draft of 2001 that preceded RFC 4391, in an answer of SIDR. Its
+// header and address are in lib/wire/ipoib.h, its ARP records and ND options in lib/wire/arp.h and
 // lib/wire/nd.h.
 #pragma once
 
@@ -46,9 +46,9 @@ enum class IbarpError : std::uint8_t {
 inline constexpr std::size_t kIbarpErrorCount = static_cast<std::size_t>(IbarpError::kCount);
 [[nodiscard]] std::string_view to_string(IbarpError error);
 
-/// Octets of the parameters. The draft adds 180 reserved octets, 212 in all, but the private data of
-/// a SIDR_REP has 136: the reserved ones are cut. Source: draft-pelissier-ipoib-encaparp-00 §6.2,
-/// iba-wire.md §9.
+/// Octets of the parameters. The draft adds 180 reserved octets, 212 in all, but the private data
+/// of a SIDR_REP has 136: the reserved ones are cut. Source: draft-pelissier-ipoib-encaparp-00
+/// §6.2, iba-wire.md §9.
 inline constexpr std::size_t kIbarpBroadcastLen = 32;
 
 /// Reserved fields and octets behind the parameters are ignored.

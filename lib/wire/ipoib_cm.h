@@ -62,8 +62,8 @@ static_assert(WireRecord<IpoibCmPrivate> && sizeof(IpoibCmPrivate) == 8);
   return smaller > sizeof(IpoibHdr) ? smaller - static_cast<std::uint32_t>(sizeof(IpoibHdr)) : 0;
 }
 
-/// Link-layer address of the interface that sent a REQ, flags 0. Source: draft-ietf-ipoib-connected-mode-03
-/// §3.3.
+/// Link-layer address of the interface that sent a REQ, flags 0. Source:
+/// draft-ietf-ipoib-connected-mode-03 §3.3.
 [[nodiscard]] inline LinkAddr requester(const CmReq& req) noexcept {
   const auto said = read<IpoibCmPrivate>(req.private_data);
   return {0, said->ud_qpn, req.primary.local_gid};

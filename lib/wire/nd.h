@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // IPv6 neighbour discovery messages: whole packets, from the IPv6 header on. Source: RFC 4861 §4;
-// link-layer options of IPoIB: RFC 4391 §9.3, draft-pelissier-ipoib-encaparp-00 §5; nonce: RFC 7527,
-// RFC 3971 §5.3.2.
+// link-layer options of IPoIB: RFC 4391 §9.3, draft-pelissier-ipoib-encaparp-00 §5; nonce: RFC
+// 7527, RFC 3971 §5.3.2.
 #pragma once
 
 #include <array>
@@ -105,8 +105,8 @@ inline constexpr std::size_t kNdErrorCount = static_cast<std::size_t>(NdError::k
 [[nodiscard]] tl::expected<NdMessage, NdError> parse_nd(const LinkFormat& format,
                                                         std::span<const std::byte> packet);
 
-/// Builds the packet with hop limit 255 and checksum. `format`: of the link; without it, that of the
-/// kind of the addresses.
+/// Builds the packet with hop limit 255 and checksum. `format`: of the link; without it, that of
+/// the kind of the addresses.
 [[nodiscard]] std::vector<std::byte> build_nd(const NdMessage& message,
                                               const std::optional<LinkFormat>& format = {});
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stands before libumad2sim in LD_PRELOAD, because libumad2sim (ibsim 0.10 to 0.12) ends a process with
-// SIGSEGV when a MAD arrives for which the process has no agent. Its receiver thread looks up the agent's
-// descriptor, and locks the mutex in it before it checks that there is one. This hits a node that stops: it
-// has unregistered its agents, and MADs still arrive until the process exits. A close has a race, too:
-// libumad2sim frees the descriptor's queue without a lock, while the receiver may be using it.
+// Stands before libumad2sim in LD_PRELOAD, because libumad2sim (ibsim 0.10 to 0.12) ends a process
+// with SIGSEGV when a MAD arrives for which the process has no agent. Its receiver thread looks up
+// the agent's descriptor, and locks the mutex in it before it checks that there is one. This hits a
+// node that stops: it has unregistered its agents, and MADs still arrive until the process exits. A
+// close has a race, too: libumad2sim frees the descriptor's queue without a lock, while the
+// receiver may be using it.
 //
-// libumad2sim has eight descriptors, and its lookup for a class without an agent yields the last of them.
-// So all eight are opened together and stay open until exit. The process uses the first seven; the last
-// one collects the MADs without an agent. The receiver runs only while these descriptors are there: it is
-// held back until the first open and silenced at exit. All other calls pass unchanged, and so do crashes
-// of the process itself.
+// libumad2sim has eight descriptors, and its lookup for a class without an agent yields the last of
+// them. So all eight are opened together and stay open until exit. The process uses the first
+// seven; the last one collects the MADs without an agent. The receiver runs only while these
+// descriptors are there: it is held back until the first open and silenced at exit. All other calls
+// pass unchanged, and so do crashes of the process itself.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -46,8 +47,8 @@ int open_hidden(const char* path, int flags, mode_t mode = 0) {
   return function(path, flags, mode);
 }
 
-/// libumad2sim starts its receiver before the process can open a descriptor. The receiver waits here, where
-/// it can be cancelled, for a process that opens none.
+/// libumad2sim starts its receiver before the process can open a descriptor. The receiver waits
+/// here, where it can be cancelled, for a process that opens none.
 struct Receiver {
   void* (*run)(void*) = nullptr;
   void* device = nullptr;
@@ -76,9 +77,10 @@ bool is_receivers(int fd) {
   return std::string_view{name.sun_path + 1}.ends_with(":in" + std::to_string(getpid()));
 }
 
-/// Runs before libumad2sim's own handler at exit. That handler cancels and joins the receiver under the lock
-/// that the receiver takes for each MAD, and waiting for a lock is not cancelled: a MAD that arrives in this
-/// moment would block both for ever. So the receiver gets a socket without a sender.
+/// Runs before libumad2sim's own handler at exit. That handler cancels and joins the receiver under
+/// the lock that the receiver takes for each MAD, and waiting for a lock is not cancelled: a MAD
+/// that arrives in this moment would block both for ever. So the receiver gets a socket without a
+/// sender.
 void silence_receiver() {
   const int silent = socket(AF_UNIX, SOCK_DGRAM, 0);
   for (int fd = 0; fd < kFirstFd; ++fd)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rings between two threads: messages between a worker and management in both directions, and packets
-// that one worker hands over to another, also when a thread stops while messages are under way.
+// Rings between two threads: messages between a worker and management in both directions, and
+// packets that one worker hands over to another, also when a thread stops while messages are under
+// way.
 //
 // Mbufs go back to the thread that allocated them, because the sanitizer does not see
 // inside of the mempool's library.

@@ -492,7 +492,8 @@ void NeighbourCache::on_due(Entry& e, TimePoint now) {
 }
 
 /// The negative-cache time of a failed entry has expired. Routes avoid a failed gateway, so no
-/// packet will ever punt for it: it is resolved from here, so that it is used again once it answers.
+/// packet will ever punt for it: it is resolved from here, so that it is used again once it
+/// answers.
 void NeighbourCache::try_again(Entry& e) {
   if (!e.kept()) return forget(e, Drop::kNeighbourGone);
   to_sleep(e);

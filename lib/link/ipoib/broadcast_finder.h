@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a link learns of its broadcast group where the MGID does not follow from its P_Key, and how it
-// tells others of it.
+// Discovery of a link's broadcast group where the MGID does not follow from the P_Key, and its
+// announcement to other nodes.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The multicast groups of a link that has only its broadcast group: each packet to a group goes to
-// all hosts, and each host takes what it listens to. The draft of 2001 maps no group of IP to one of
-// the fabric. Source: draft-pelissier-ipoib-encaparp-00 §6.2.
+// all hosts, and each host takes those that it listens to. The draft of 2001 maps no group of IP to
+// one of the fabric. Source: draft-pelissier-ipoib-encaparp-00 §6.2.
 #pragma once
 
 #include <map>
@@ -42,7 +42,7 @@ class BroadcastGroups final : public LinkGroups {
 
  private:
   GroupSurroundings around_;
-  wire::Gid mgid_;  ///< Of the broadcast group; zero before the first resume().
+  wire::Gid mgid_;  ///< MGID of the broadcast group; zero before the first resume().
   std::uint16_t mlid_ = 0;
   std::map<wire::IpAddr, unsigned> joins_;
 };

@@ -285,8 +285,8 @@ Status BroadcastMembership::accept(const sa::Reply& reply, TimePoint now) {
   return owner_.on_joined(*r, now);
 }
 
-/// Packets get the header fields that were found, even if the SA has others for the group. Another MLID
-/// would be one to which the fabric delivers nothing, so then the group must be found again.
+/// Packets get the header fields that were found, even if the SA has others for the group. Another
+/// MLID would be one to which the fabric delivers nothing, so then the group must be found again.
 Status BroadcastMembership::use_found(wire::McMemberRecord& record) const {
   if (finder_ == nullptr || !finder_->group()) return {};
   const wire::IbarpBroadcast found = *finder_->group();

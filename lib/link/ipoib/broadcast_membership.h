@@ -35,8 +35,8 @@ class BroadcastMembership {
  public:
   enum class State : std::uint8_t { kIdle, kWaiting, kJoining, kMember, kLeaving, kLeft };
 
-  /// References are kept. `finder`: finds the group before it is joined; null: its MGID follows from
-  /// P_Key and scope.
+  /// References are kept. `finder`: finds the group before it is joined; null: its MGID follows
+  /// from P_Key and scope.
   BroadcastMembership(const LinkConfig& config, LinkActions& actions, sa::Client& sa,
                       LinkCounters& counters, MembershipOwner& owner, BroadcastFinder* finder,
                       std::uint64_t seed);

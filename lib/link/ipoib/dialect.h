@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The dialect of an IPoIB link: all that RFC 4391 and the draft of 2001 before it do differently. It
-// is chosen when the link is made; the link asks it and does not distinguish dialects itself.
+// The dialect of an IPoIB link: all that RFC 4391 and the draft of 2001 before it do differently.
+// It is chosen when the link is made; the link asks it and does not distinguish dialects itself.
 #pragma once
 
 #include <cstdint>

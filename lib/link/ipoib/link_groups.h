@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The multicast groups of an IPoIB link, in the view of the link. How IP groups are carried depends
-// on the dialect: by groups of the fabric of their own (GroupTable), or all by the broadcast group
+// The multicast groups of an IPoIB link, in the view of the link. The dialect decides whether each
+// IP group has a group of the fabric (GroupTable) or the broadcast group carries all of them
 // (BroadcastGroups).
 #pragma once
 
@@ -67,7 +67,7 @@ class LinkGroups {
   [[nodiscard]] virtual std::size_t size() const = 0;
 };
 
-/// What the groups of a link use. References are kept.
+/// The parts of a link that its groups use. References are kept.
 struct GroupSurroundings {
   const LinkConfig& config;
   LinkActions& actions;

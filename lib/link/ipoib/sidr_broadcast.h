@@ -33,7 +33,7 @@ class SidrFinder final : public BroadcastFinder {
   LinkActions& actions_;
   cm::Manager& manager_;
   SidrCounters& counters_;
-  std::uint16_t lid_ = 0;  ///< Of the server that was asked.
+  std::uint16_t lid_ = 0;  ///< LID of the server that received the question.
   std::optional<cm::SidrId> question_;
   std::optional<wire::IbarpBroadcast> group_;
 };

@@ -31,7 +31,8 @@ struct EthDeviceConfig {
 /// Octets of a frame before its IP packet.
 inline constexpr unsigned kEthernetHeader = 14;
 
-/// Capabilities that a driver states, without the multicast filter, which EthDevice::open() chooses.
+/// Capabilities that a driver states, without the multicast filter, which EthDevice::open()
+/// chooses.
 [[nodiscard]] fabric::Capabilities capabilities_of(const rte_eth_dev_info& info);
 
 /// Started by open(); closed by close() or the destructor.

@@ -34,8 +34,8 @@ void icrc_burst(std::span<const Covered> packets, std::span<std::uint32_t> out) 
 /// VPCLMULQDQ on 256 and on 512 bits.
 enum class IcrcKernel : std::uint8_t { kPortable, kClmul, kAvx2, kAvx512 };
 
-/// icrc() and icrc_burst() use the fastest kernel of the CPU; this selects another one, for tests and
-/// benchmarks. Returns false if the CPU does not have it. No other thread may compute an ICRC
+/// icrc() and icrc_burst() use the fastest kernel of the CPU; this selects another one, for tests
+/// and benchmarks. Returns false if the CPU does not have it. No other thread may compute an ICRC
 /// meanwhile.
 bool select_icrc_kernel(IcrcKernel kernel) noexcept;
 

@@ -103,8 +103,8 @@ bool is_supported(IcrcKernel kernel) noexcept {
   return false;
 }
 
-/// Functions of an IcrcKernel. If `packet` and `run` are null or a size has no plan, icrc_clmul() or
-/// icrc_portable() does the work.
+/// Functions of an IcrcKernel. If `packet` and `run` are null or a size has no plan, icrc_clmul()
+/// or icrc_portable() does the work.
 struct Kernel {
   PacketKernel packet = nullptr;
   RunKernel run = nullptr;

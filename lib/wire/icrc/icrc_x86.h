@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tables and plans of the kernels of icrc() for x86. A general CRC-32 is slow here, because the masked head
-// must be copied or patched before it is read, and packets are short. Instead, every 16-octet block
-// is loaded, masked in its register and multiplied by x^n for its distance n from the end of the
-// packet, independently of other blocks, and one reduction follows.
+// Tables and plans of the kernels of icrc() for x86. A general CRC-32 is slow here, because the
+// masked head must be copied or patched before it is read, and packets are short. Instead, every
+// 16-octet block is loaded, masked in its register and multiplied by x^n for its distance n from
+// the end of the packet, independently of other blocks, and one reduction follows.
 //
 // Bits are reflected throughout: bit k of a 128-bit register is the coefficient of x^(127-k).
 #pragma once

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets in mbufs of every layout, by seed: chains of 1 to 64 mbufs with direct, shared, external and
-// attached buffers, where the first mbuf ends at any octet of the headers. Input, routing, fragmentation
-// and TCP segmentation keep their octets, write into no buffer of another owner, and count each packet
-// that they do not accept under one reason.
+// Packets in mbufs of every layout, by seed: chains of 1 to 64 mbufs with direct, shared, external
+// and attached buffers, where the first mbuf ends at any octet of the headers. Input, routing,
+// fragmentation and TCP segmentation keep their octets, write into no buffer of another owner, and
+// count each packet that they do not accept under one reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -166,7 +166,8 @@ class Layout : public WorkerFixture {
     put(tcp_sum, wire::bytes_of(wire::Be16{tcp_checksum_of(bytes)}));
   }
 
-  /// Sends one packet into eth0 or ib1. Returns what left, without link headers; all else is checked.
+  /// Sends one packet into eth0 or ib1. Returns what left, without link headers; all else is
+  /// checked.
   Frames out_of(const Bytes& ip, std::size_t first, std::uint16_t type, bool by_link) {
     const std::uint64_t before = all_drops();
     const std::size_t header = by_link ? 4 : 14;
