@@ -39,8 +39,6 @@ for node in a b c; do scenario_host "$node"; done
 
 scenario_node a
 wait_for 20 "the link of node a to come up" link_up a
-capture=$LAB_DIR/fabric.pcap
-cli a "capture start $capture"
 
 # A node that asks for another service names the refusal.
 scenario_node b --set link.ib0.sidr-service-id=0x0200000000000001
@@ -50,6 +48,9 @@ link_field b reason
 node_stop b
 for node in b c; do scenario_node "$node"; done
 for node in b c; do wait_for 20 "the link of node $node to come up" link_up "$node"; done
+# Node b sees the packets of both partitions.
+capture=$LAB_DIR/fabric.pcap
+cli b "capture start $capture"
 expect "dialect" "$(link_field b dialect)" ibarp2001
 expect "MTU" "$(link_field b mtu)" 2044
 
@@ -81,7 +82,7 @@ for pair in "a b" "a c" "c a"; do
 done
 expect_text "link-local address of node a" "$(cli a "show link ib0 json")" 'fe80::202:c903:0:1'
 
-cli a "capture stop"
+cli b "capture stop"
 
 for to in b c; do
   for to_address in "$(host_address "$to")" "${address[$to]}"; do
