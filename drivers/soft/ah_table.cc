@@ -26,6 +26,12 @@ Status check(const fabric::AhAttr& to) {
   return {};
 }
 
+/// True if packets carry the handle's Q_Key. For a controlled one, with its high bit set, an HCA
+/// sends that of the queue pair in its place. Source: iba-wire.md §1.10.
+bool has_own_qkey(const fabric::AhAttr& to) {
+  return to.qkey && (*to.qkey & 0x8000'0000U) == 0;
+}
+
 }  // namespace
 
 AhKind make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhTemplate& out) {
@@ -42,7 +48,7 @@ AhKind make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhT
   const bool limited = !local && limiting_mbps(to.rate, port.rate) != 0;
   const auto route = static_cast<std::uint8_t>(
       (wire::is_multicast_lid(to.dlid) ? AhKind::kMulticast : 0) | (local ? AhKind::kLocal : 0) |
-      (limited ? AhKind::kLimited : 0) | (to.qkey ? AhKind::kQkey : 0));
+      (limited ? AhKind::kLimited : 0) | (has_own_qkey(to) ? AhKind::kQkey : 0));
   std::memcpy(out.head.data(), &eth, sizeof(eth));
   std::memcpy(out.head.data() + sizeof(eth), &lrh, sizeof(lrh));
   if (!to.global) return {kLocalHeadLen, route};

@@ -93,6 +93,19 @@ TEST_F(SoftTx, E03_AHandleMayHaveItsOwnQkey) {
   EXPECT_EQ(from.all_drops(), 0U);
 }
 
+TEST_F(SoftTx, ControlledQkeyIsTheQueuePairsOwn) {
+  const Node from = make_node(0);
+  const Node to = make_node(1);
+  fabric::AhAttr controlled{.dlid = kLid[1]};
+  controlled.qkey = 0x8000'1234;
+  rte_mbuf* m = packet(counting(40), from.hca->create_ah(controlled).value(), to.queue->qpn());
+  ASSERT_EQ(from.queue->tx_burst(&m, 1), 1);
+  to.poll();
+  const auto pkts = to.receive();
+  ASSERT_EQ(pkts.size(), 1U);
+  rte_pktmbuf_free(pkts[0]);
+}
+
 TEST_F(SoftTx, EveryLengthArrivesWithAndWithoutGrh) {
   const Node from = make_node(0);
   const Node to = make_node(1);

@@ -190,6 +190,24 @@ TEST_P(VerbsUdTest, PacketsTravelAsTheirHandleSays) {
   EXPECT_EQ(sent[0].pkey, 0xffff);
 }
 
+TEST_P(VerbsUdTest, E03_AHandleMayHaveItsOwnQkey) {
+  fabric_.tap(true);
+  fabric::AhAttr path;
+  path.dlid = 5;
+  path.qkey = 0x1234;
+  const auto own = a_->hca->create_ah(path).value();
+  path.qkey.reset();
+  const auto of_queue = a_->hca->create_ah(path).value();
+  EXPECT_NE(own, of_queue);
+  VerbsFixture::send(*a_, own, b_->queue->qpn(), {payload(60)});
+  VerbsFixture::send(*a_, of_queue, b_->queue->qpn(), {payload(60)});
+  const auto sent = fabric_.take_sent();
+  ASSERT_EQ(sent.size(), 2U);
+  EXPECT_EQ(sent[0].qkey, 0x1234U);
+  EXPECT_EQ(sent[1].qkey, kQkey);
+  EXPECT_EQ(take(b_->receive()).size(), 1U);
+}
+
 TEST_P(VerbsUdTest, ControlledQkeyIsTheQueuePairsOwn) {
   fabric_.tap(true);
   ASSERT_TRUE(a_->hca->set_qkey(*a_->queue, 0x8001'0000));
