@@ -185,7 +185,10 @@ IbarpBroadcast broadcast_of(const nlohmann::json& row) {
 }
 
 TEST(Ibarp, E02_PrivateDataMatchesTheVectors) {
-  for (const auto& row : test::load_vectors("addressing.json")["sidr_ibarp_private_data"]) {
+  const auto vectors = test::load_vectors("addressing.json");
+  const auto& rows = vectors.at("sidr_ibarp_private_data");
+  ASSERT_FALSE(rows.empty());
+  for (const auto& row : rows) {
     const std::string hex = row["hex"];
     Bytes octets = unhex(hex);
     EXPECT_EQ(to_hex(build_ibarp_broadcast(broadcast_of(row))), hex);
