@@ -76,7 +76,8 @@ TEST_F(SoftTx, E03_AHandleMayHaveItsOwnQkey) {
   const Node from = make_node(0);
   const Node to = make_node(1);
   ASSERT_TRUE(to.hca->set_qkey(*to.queue, 0x1234));
-  fabric::AhAttr own{.dlid = kLid[1]};
+  fabric::AhAttr own;
+  own.dlid = kLid[1];
   own.qkey = 0x1234;
   const auto of_queue = ah_to(from, kLid[1]), of_peer = from.hca->create_ah(own).value();
   for (const std::size_t len : {8U, 100U, 2048U}) {
@@ -96,7 +97,8 @@ TEST_F(SoftTx, E03_AHandleMayHaveItsOwnQkey) {
 TEST_F(SoftTx, ControlledQkeyIsTheQueuePairsOwn) {
   const Node from = make_node(0);
   const Node to = make_node(1);
-  fabric::AhAttr controlled{.dlid = kLid[1]};
+  fabric::AhAttr controlled;
+  controlled.dlid = kLid[1];
   controlled.qkey = 0x8000'1234;
   rte_mbuf* m = packet(counting(40), from.hca->create_ah(controlled).value(), to.queue->qpn());
   ASSERT_EQ(from.queue->tx_burst(&m, 1), 1);
