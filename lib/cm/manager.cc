@@ -75,7 +75,7 @@ bool Manager::on_mad(const fabric::ReceivedMad& received, TimePoint now) {
     case wire::CmAttr::kLap: on_lap(mad, from); break;
     case wire::CmAttr::kApr: ++counters_.unexpected; break;  // No LAP is ever sent.
     case wire::CmAttr::kSidrReq: sidr_.on_req(mad, from); break;
-    case wire::CmAttr::kSidrRep: sidr_.on_rep(mad, now); break;
+    case wire::CmAttr::kSidrRep: sidr_.on_rep(mad, from, now); break;
   }
   flush();
   deliver(now);

@@ -47,15 +47,18 @@ const SidrService* Sidr::find_service(const wire::CmSidrReq& req) const {
   return nullptr;
 }
 
-void Sidr::on_rep(const wire::CmMad& mad, TimePoint now) {
+void Sidr::on_rep(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now) {
   const auto rep = wire::cm_message<wire::CmSidrRep>(mad);
   const auto it = pending_.find(rep.request_id.host());
   if (it == pending_.end()) {
     ++counters_.unknown_id;
     return;
   }
-  const auto question = wire::cm_message<wire::CmSidrReq>(it->second.mad);
-  if (rep.service_id != question.service_id) {
+  const Pending& asked = it->second;
+  const auto question = wire::cm_message<wire::CmSidrReq>(asked.mad);
+  const bool same_partition = ((from.pkey ^ asked.to.pkey) & ~wire::kFullMemberBit) == 0;
+  if (!fabric::same_port(from, asked.to) || !same_partition || mad.hdr.tid != asked.mad.hdr.tid ||
+      rep.service_id != question.service_id) {
     ++counters_.unexpected;
     return;
   }

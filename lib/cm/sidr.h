@@ -56,8 +56,9 @@ class Sidr {
   }
 
   void on_req(const wire::CmMad& mad, const fabric::MadAddress& from);
-  /// Handlers may call ask() and cancel().
-  void on_rep(const wire::CmMad& mad, TimePoint now);
+  /// Takes the answer of the port that was asked, in the partition of the question; others are
+  /// counted. Handlers may call ask() and cancel().
+  void on_rep(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
   void tick(TimePoint now);
   void shutdown(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;

@@ -33,9 +33,10 @@ struct End {
             },
             config, seed} {}
 
-  void feed(const wire::CmMad& mad, std::uint16_t from) {
+  void feed(const wire::CmMad& mad, std::uint16_t from, std::uint16_t pkey = wire::kDefaultPkey) {
     fabric::ReceivedMad received;
     received.from.lid = from;
+    received.from.pkey = pkey;
     std::memcpy(received.bytes.data(), &mad, sizeof(mad));
     EXPECT_TRUE(manager.on_mad(received, now));
   }
@@ -77,8 +78,8 @@ TEST(Sidr, AQuestionIsAnsweredWithTheQueuePair) {
   EXPECT_EQ(server.sent[0].mad.hdr.tid, asker.sent[0].mad.hdr.tid);
   EXPECT_TRUE(
       std::ranges::equal(wire::bytes_of(server.sent[0].mad), wire::bytes_of(server.sent[1].mad)));
-  asker.feed(server.sent[0].mad, 9);
-  asker.feed(server.sent[1].mad, 9);
+  asker.feed(server.sent[0].mad, 9, 0x0001);  // A limited member of the partition.
+  asker.feed(server.sent[1].mad, 9, 0x0001);
   EXPECT_EQ(answers, 1);
   EXPECT_EQ(asker.manager.counters().unknown_id, 1U);
   EXPECT_EQ(asker.manager.counters().sidr_answered, 1U);
@@ -126,7 +127,7 @@ TEST(Sidr, E02_AServiceIsAnsweredByItsPartition) {
         },
         asker.now));
     server.feed(asker.sent.back().mad, 7);
-    asker.feed(server.sent.back().mad, 9);
+    asker.feed(server.sent.back().mad, 9, pkey);
     return qkey;
   };
   EXPECT_EQ(qkey_in(0xffff), 1U);
@@ -136,6 +137,27 @@ TEST(Sidr, E02_AServiceIsAnsweredByItsPartition) {
   EXPECT_EQ(qkey_in(0x8003), 3U);
   server.manager.end_service(kService, 0x8002);
   EXPECT_EQ(qkey_in(0x8002), 3U);
+}
+
+// Any port of the fabric may send an answer with the request's number.
+TEST(Sidr, E02_OnlyThePortThatWasAskedAnswers) {
+  End asker{1}, server{2};
+  int answers = 0;
+  SidrQuestion question{.to = {.lid = 9}, .service_id = kService};
+  question.to.pkey = 0x8002;
+  ASSERT_TRUE(asker.manager.ask_service(
+      question, [&](const auto&, TimePoint) { ++answers; }, asker.now));
+  server.feed(asker.sent[0].mad, 7);
+  const wire::CmMad good = server.sent[0].mad;
+  wire::CmMad other_tid = good;
+  other_tid.hdr.tid = wire::Be64{good.hdr.tid.host() + 1};
+  asker.feed(good, 8, 0x8002);
+  asker.feed(good, 9, 0xffff);
+  asker.feed(other_tid, 9, 0x8002);
+  EXPECT_EQ(answers, 0);
+  EXPECT_EQ(asker.manager.counters().unexpected, 3U);
+  asker.feed(good, 9, 0x8002);
+  EXPECT_EQ(answers, 1);
 }
 
 TEST(Sidr, AnAnswerAboutAnotherServiceIsDropped) {
