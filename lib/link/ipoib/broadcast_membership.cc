@@ -62,6 +62,7 @@ BroadcastMembership::~BroadcastMembership() {
 void BroadcastMembership::cancel() {
   sa_.cancel(std::exchange(transaction_, sa::kNoTransaction));
   if (finder_ != nullptr) finder_->cancel();
+  found_ = false;
 }
 
 void BroadcastMembership::start(TimePoint now) {
@@ -80,24 +81,26 @@ void BroadcastMembership::stop(TimePoint now) {
   state_ = State::kLeaving;
   due_ = now + kLeaveTimeout;
   transaction_ = sa_.submit(
-      sa::leave_group(mgid(), port_, config_.pkey, wire::join_state::kFullMember),
+      sa::leave_group(group_, port_, config_.pkey, wire::join_state::kFullMember),
       [this](const sa::Outcome& outcome, TimePoint at) {
         transaction_ = sa::kNoTransaction;
         if (!outcome)
           log(LogArea::kLink, LogLevel::kInfo, "{}: cannot leave {}: {}", config_.name,
-              wire::to_string(mgid()), sa::describe(outcome.error()));
+              wire::to_string(group_), sa::describe(outcome.error()));
         left(at);
       },
       now);
   owner_.on_membership_changed(now);
 }
 
-/// The SA counts the port as a member under a former GID. An SA that refuses has forgotten it.
+/// The SA counts the port as a member under a former GID, or of a group that the finder has replaced.
+/// An SA that refuses has forgotten it.
 void BroadcastMembership::leave_former(TimePoint now) {
-  if (!sa_registered_ || port_ == actions_.port().gid()) return;
+  const bool replaced = finder_ != nullptr && finder_->group() && group_ != mgid();
+  if (!sa_registered_ || (port_ == actions_.port().gid() && !replaced)) return;
   sa_registered_ = false;
   sa_.submit(
-      sa::leave_group(mgid(), port_, config_.pkey, wire::join_state::kFullMember),
+      sa::leave_group(group_, port_, config_.pkey, wire::join_state::kFullMember),
       [](const auto&, TimePoint) {}, now);
 }
 
@@ -190,7 +193,8 @@ std::string BroadcastMembership::what() const {
                      config_.pkey | wire::kFullMemberBit, actions_.port().sm_lid);
 }
 
-/// Finds the group, then joins it.
+/// Finds the group, then joins it. Each confirmation begins so, too: its parameters may have changed.
+/// A member stays one without an answer.
 void BroadcastMembership::find(TimePoint now) {
   if (state_ != State::kMember) {
     if (reason_.empty()) reason_ = "search of the broadcast group: no answer yet";
@@ -199,9 +203,14 @@ void BroadcastMembership::find(TimePoint now) {
   }
   finder_->find(
       [this](const Status& status, TimePoint at) {
-        if (status) return join(at);
+        found_ = status.has_value();
+        if (found_) return join(at);
         ++counters_.joins_failed;
-        give_reason(status.error().what, State::kJoining, at);
+        if (state_ != State::kMember)
+          give_reason(status.error().what, State::kJoining, at);
+        else
+          log(LogArea::kLink, LogLevel::kWarning, "{}: {}; staying up", config_.name,
+              status.error().what);
         try_later(at);
       },
       now);
@@ -215,7 +224,7 @@ void BroadcastMembership::join(TimePoint now) {
     if (creating_) search_anew();
     return try_later(now);
   }
-  if (finder_ != nullptr && !finder_->group()) return find(now);
+  if (finder_ != nullptr && !std::exchange(found_, false)) return find(now);
   ++counters_.joins_sent;
   constexpr auto kFull = wire::join_state::kFullMember;
   leave_former(now);
@@ -233,6 +242,7 @@ void BroadcastMembership::join(TimePoint now) {
       now);
   sa_registered_ = true;
   port_ = port;
+  group_ = mgid();
   if (state_ == State::kMember) return;
   if (reason_.empty()) reason_ = what() + ": no answer yet";
   state_ = State::kJoining;

@@ -92,6 +92,8 @@ class BroadcastMembership {
   bool creating_ = false;       ///< The next request may create the group.
   bool sa_registered_ = false;  ///< The SA may count this port as a member.
   wire::Gid port_;              ///< GID of that membership; valid with sa_registered_.
+  wire::Gid group_;             ///< MGID of that membership; valid with sa_registered_.
+  bool found_ = false;          ///< `finder_` has an answer for the attempt that is under way.
   sa::TransactionId transaction_ = sa::kNoTransaction;
   TimePoint began_{};  ///< Latest attempt.
   Duration backoff_{};

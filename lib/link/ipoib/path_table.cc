@@ -22,6 +22,9 @@ constexpr Duration kQueryInterval = std::chrono::seconds(1);
 constexpr std::size_t kMaxQueries = 256;
 constexpr std::size_t kMaxWaitingFrames = 256;
 constexpr std::size_t kMaxWaitingPerPath = 8;
+/// Paths with a Q_Key of their own that only frames of this node have used. A host can ask with ever
+/// new Q_Keys, so the oldest ones give way.
+constexpr std::size_t kMaxAnswered = 256;
 /// Spacing of paths that are queried again after an event.
 constexpr Duration kRefreshSpacing = std::chrono::milliseconds(2);
 
@@ -104,7 +107,9 @@ void PathTable::describe(const wire::HwAddr& hw, NeighbourInfo& out) const {
 
 void PathTable::send(const wire::HwAddr& to, std::span<const std::byte> frame, TimePoint now) {
   now_ = now;
-  Path& p = find_or_make(key_of(to));
+  const PathKey key = key_of(to);
+  if (key.qkey && find(key) == nullptr) make_room(key);
+  Path& p = find_or_make(key);
   const std::uint32_t qpn = to.datagram_addr().qpn;
   const bool room = frames_waiting_ < kMaxWaitingFrames && p.waiting.size() < kMaxWaitingPerPath;
   if (p.state == PathState::kReady) {
@@ -192,6 +197,7 @@ void PathTable::clear() {
   operational_ = false;
   for (auto& [key, p] : paths_) p.users.clear();
   while (!paths_.empty()) erase(paths_.begin()->second);
+  answered_.clear();
 }
 
 // --- Paths ---
@@ -207,6 +213,15 @@ PathTable::Path* PathTable::find(const PathKey& key) {
 
 PathTable::Path& PathTable::find_or_make(const PathKey& key) {
   return paths_.try_emplace(key, key).first->second;
+}
+
+/// Notes a path that is made for an answer, and ends the oldest such path if there are too many.
+void PathTable::make_room(const PathKey& key) {
+  answered_.push_back(key);
+  if (answered_.size() <= kMaxAnswered) return;
+  Path* const oldest = find(answered_.front());
+  answered_.pop_front();
+  if (oldest != nullptr && oldest->users.empty() && !oldest->pinned) erase(*oldest);
 }
 
 void PathTable::erase(Path& p) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <set>
@@ -129,6 +130,7 @@ class PathTable final : public NeighbourPaths {
   [[nodiscard]] static PathKey key_of(const wire::HwAddr& hw) {
     return PathKey{hw.datagram_addr()};
   }
+  void make_room(const PathKey& key);
   [[nodiscard]] const Path* find(const PathKey& key) const;
   Path* find(const PathKey& key);
   Path& find_or_make(const PathKey& key);
@@ -161,6 +163,7 @@ class PathTable final : public NeighbourPaths {
   std::size_t frames_waiting_ = 0;
   TimePoint now_{};  ///< Latest time seen, for functions without a time argument.
   std::unordered_map<PathKey, Path, PathKeyHash> paths_;
+  std::deque<PathKey> answered_;  ///< Paths of make_room(), oldest first; some may be gone.
   TimeOrder<PathKey> timers_;
 };
 

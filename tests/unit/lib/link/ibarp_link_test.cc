@@ -21,11 +21,11 @@ constexpr std::uint32_t kFoundQkey = 0x8001'0c0c;
 /// The communication manager of the link's port, with a record of its MADs.
 struct PortOf2001 {
   std::deque<wire::CmMad> mads;
-  std::uint16_t asked_lid = 0;
+  fabric::MadAddress asked{};  ///< Address of the last MAD.
   FakeConnectionActions queues;
   cm::Manager manager{
       [this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> octets) {
-        asked_lid = to.lid;
+        asked = to;
         mads.push_back(wire::read<wire::CmMad>(octets).value());
         return Status{};
       },
@@ -38,6 +38,10 @@ LinkConfig ibarp_config(const std::function<void(IbarpConfig&)>& change = {}) {
     config.ibarp.emplace();
     if (change) change(*config.ibarp);
   });
+}
+
+wire::Gid mgid_of(const wire::SaMad& mad) {
+  return wire::read<wire::McMemberRecord>(mad.data)->mgid;
 }
 
 class Of2001 : private PortOf2001, public SimIpoibLink {
@@ -57,7 +61,7 @@ class Of2001 : private PortOf2001, public SimIpoibLink {
     pass(3s);
   }
 
-  using PortOf2001::asked_lid;
+  using PortOf2001::asked;
   using PortOf2001::mads;
 
   /// Time passes, and timers of the manager are due within 10 ms.
@@ -86,6 +90,7 @@ class Of2001 : private PortOf2001, public SimIpoibLink {
   }
   void feed(const wire::CmMad& mad) {
     fabric::ReceivedMad received;
+    received.from = asked;
     std::memcpy(received.bytes.data(), &mad, sizeof mad);
     EXPECT_TRUE(manager.on_mad(received, now));
   }
@@ -131,7 +136,7 @@ TEST(IbarpLink, E02_E04_BroadcastParametersAreThoseOfSidr) {
   EXPECT_EQ(t.link.state(), State::kJoining);
   EXPECT_TRUE(t.sa.joins.empty()) << "the group is not known yet";
   ASSERT_EQ(t.mads.size(), 1U);
-  EXPECT_EQ(t.asked_lid, kSmLid);
+  EXPECT_EQ(t.asked.lid, kSmLid);
   const auto req = wire::cm_message<wire::CmSidrReq>(t.mads[0]);
   EXPECT_EQ(req.service_id.host(), wire::kIbarpServiceId);
   EXPECT_EQ(req.pkey.host(), wire::kDefaultPkey);
@@ -206,6 +211,67 @@ TEST(IbarpLink, E02_AnotherMlidIsAskedForAgain) {
   t.found.mlid = 0xc000;
   t.reply_found();
   EXPECT_EQ(t.link.state(), State::kUp) << t.link.reason();
+}
+
+// A restarted server may have other parameters for the same group. A member that gets no answer
+// keeps those that it has, and asks on.
+TEST(IbarpLink, E02_ParametersAreFoundAgain) {
+  for (const auto event : {fabric::PortEvent::kClientReregister, fabric::PortEvent::kSmChange}) {
+    Of2001 t;
+    t.bring_up();
+    t.found.qkey = 0x8001'0d0d;
+    const auto asked = t.mads.size();
+    t.link.on_port_event(event, t.now);
+    t.pass(20s);
+    EXPECT_GE(t.mads.size(), asked + 5) << "one request and its retries";
+    EXPECT_EQ(t.link.state(), State::kUp) << t.link.reason();
+    EXPECT_EQ(t.link.parameters().qkey, kFoundQkey);
+    t.pass_until_asked();
+    t.reply_found();
+    EXPECT_EQ(t.link.state(), State::kUp) << t.link.reason();
+    EXPECT_EQ(t.link.parameters().qkey, 0x8001'0d0dU);
+  }
+}
+
+TEST(IbarpLink, E02_LeavesTheGroupThatItJoined) {
+  Of2001 t;
+  t.found.mgid = t.sa.group.mgid = wire::broadcast_mgid(0xffff, 5);
+  t.bring_up();
+  const wire::Gid joined = t.found.mgid;
+  t.found.mgid = t.sa.group.mgid = wire::broadcast_mgid(0xffff, 8);
+  t.link.on_port_event(fabric::PortEvent::kClientReregister, t.now);
+  t.pass_until_asked();
+  t.reply_found();
+  ASSERT_EQ(t.sa.leaves.size(), 1U);
+  EXPECT_EQ(mgid_of(t.sa.leaves[0]), joined);
+  t.found.mlid = 0xc00f;
+  t.link.on_port_event(fabric::PortEvent::kClientReregister, t.now);
+  t.pass_until_asked();
+  t.reply_found();
+  t.link.stop(t.now);
+  t.pass(1s);
+  ASSERT_EQ(t.sa.leaves.size(), 2U);
+  EXPECT_EQ(mgid_of(t.sa.leaves[1]), t.found.mgid);
+}
+
+// A host that asks with ever new Q_Keys takes no more address handles than the limit, and another
+// host is answered.
+TEST(IbarpLink, E03_AHostWithEverNewQkeysTakesFewHandles) {
+  Of2001 t;
+  t.bring_up();
+  for (std::uint32_t qkey = 1; qkey <= 3000; ++qkey) {
+    t.arp(wire::ArpOp::kRequest, t.host(0xc, 0x60, 4, qkey), "10.0.0.3",
+          wire::HwAddr::zero(wire::LinkKind::kIbarp), "10.0.0.1");
+    if (qkey % 20 == 0) t.pass(10ms);
+  }
+  EXPECT_LE(t.actions.ahs.size(), 300U);
+  t.actions.frames.clear();
+  t.arp(wire::ArpOp::kRequest, t.host(0xb, 0x50, 3, 0x1234), "10.0.0.2",
+        wire::HwAddr::zero(wire::LinkKind::kIbarp), "10.0.0.1");
+  t.pass(2s);
+  const auto& frames = t.actions.frames;
+  EXPECT_TRUE(
+      std::any_of(frames.begin(), frames.end(), [](const auto& f) { return f.qpn == 0x50; }));
 }
 
 TEST(IbarpLink, E02_ServesItsOwnGroup) {
