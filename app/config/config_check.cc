@@ -7,6 +7,7 @@
 #include <array>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "app/config/config_codec.h"
 #include "lib/fwd/generator.h"
@@ -152,7 +153,23 @@ void check_dialect(const Placed<mgmt::LinkConfigEntry>& link, Report& report) {
                            quote(mgmt::kLinkModeNames[static_cast<std::size_t>(link.value.mode)])));
 }
 
+/// One link of an HCA answers SIDR for a service of a partition.
+void check_sidr_servers(const Draft& draft, Report& report) {
+  Unique<std::tuple<std::string, int, std::uint64_t>> services{"SIDR service"};
+  for (const auto& link : draft.links) {
+    const auto& l = link.value;
+    if (l.dialect != mgmt::LinkDialect::kIbarp2001 || !l.ibarp.server) continue;
+    if (!link.good("hca") || !link.good("pkey") || !link.good("sidr-service-id")) continue;
+    services.add(
+        {l.hca, l.pkey & 0x7fff, l.ibarp.service_id},
+        fmt::format("{:#018x} of {} in partition {:#06x}", l.ibarp.service_id, l.hca, l.pkey),
+        link.path + ".sidr-server", link.at("sidr-server"));
+  }
+  services.check(report);
+}
+
 void check_links(const Draft& draft, Report& report) {
+  check_sidr_servers(draft, report);
   for (const auto& link : draft.links) {
     check_all_nodes(link, report);
     check_dialect(link, report);

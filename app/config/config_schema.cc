@@ -261,13 +261,13 @@ void add_ibarp_rows(std::vector<Row<LinkConfigEntry>>& rows) {
       "With dialect ibarp2001: LID of the node that answers SIDR; 0: that of the subnet manager."));
   add(row<E>(
       "arp-hardware-type", [](auto& c) -> auto& { return c.ibarp.arp_hardware; },
-      Integer{0, 0xffff},
+      Integer{0, 0x0fff},
       "With dialect ibarp2001: hardware type in IBARP packets, which the draft leaves open."));
   add(row<E>(
       "arp-ethertype", [](auto& c) -> auto& { return c.ibarp.arp_type; },
-      Integer{0x0600, 0xffff, true},
-      "With dialect ibarp2001: Ethertype of IBARP packets that are sent: that of ARP, or 0x0800 as "
-      "in the draft's table. Both are received."));
+      OneOf<std::uint16_t>{{{"arp", 0x0806}, {"ipv4", 0x0800}}},
+      "With dialect ibarp2001: Ethertype of IBARP packets that are sent: that of ARP, 0x0806, or "
+      "that of IPv4, 0x0800, as in the draft's table. Both are received."));
   add(row<E>(
       "gid-word", [](auto& c) -> auto& { return c.ibarp.gid_word_twice; },
       OneOf<bool>{{{"once", false}, {"twice", true}}},

@@ -254,6 +254,11 @@ const std::vector<Case> kCases = {
      "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\ncreate-broadcast = true\n",
      {"t.toml:19:20: link.ib1.create-broadcast: value true is not allowed, because dialect is "
       "\"ibarp2001\" without sidr-server"}},
+    {"servers_of_2001",
+     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\nsidr-server = true\n"
+     "[link.ib2]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\nsidr-server = true\n",
+     {"t.toml:23:15: link.ib2.sidr-server: duplicate SIDR service 0x0200000000000806 of soft0 in "
+      "partition 0xffff, first used by link.ib1.sidr-server (line 19)"}},
     {"neighbour_of_2001",
      "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\naddress = \"10.9.0.1/24\"\n"
      "[[neighbour]]\nlink = \"ib1\"\naddress = \"10.9.0.9\"\n"
