@@ -164,6 +164,59 @@ TEST(IbarpLink, E02_E04_BroadcastParametersAreThoseOfSidr) {
   EXPECT_EQ(t.link.counters().sidr.answered, 1U);
 }
 
+/// The first frame of a link that came up with these options: its announcement by IBARP.
+std::vector<std::byte> announcement_of(const std::function<void(IbarpConfig&)>& change) {
+  Of2001 t{ibarp_config(change)};
+  t.bring_up();
+  return t.actions.frames.at(0).bytes;
+}
+
+std::uint16_t number_at(std::span<const std::byte> octets, std::size_t at) {
+  return wire::read<wire::Be16>(octets, at)->host();
+}
+
+// The readings of the draft that can be chosen, in the octets that are sent.
+TEST(IbarpLink, E03_OptionsChooseTheReading) {
+  const auto plain = announcement_of({});
+  ASSERT_EQ(plain.size(), 84U);
+  EXPECT_EQ(number_at(plain, 2), 0x0806);
+  EXPECT_EQ(number_at(plain, 4), 32);
+
+  const auto ipv4 = announcement_of([](IbarpConfig& c) { c.arp_type = 0x0800; });
+  EXPECT_EQ(number_at(ipv4, 2), 0x0800);
+  EXPECT_TRUE(std::ranges::equal(std::span{ipv4}.subspan(4), std::span{plain}.subspan(4)));
+
+  const auto hardware = announcement_of([](IbarpConfig& c) { c.arp_hardware = 0x0f01; });
+  EXPECT_EQ(number_at(hardware, 4), 0x0f01);
+
+  const auto twice = announcement_of([](IbarpConfig& c) { c.gid_word_twice = true; });
+  EXPECT_EQ(twice.size(), 92U);
+}
+
+TEST(IbarpLink, E03_RepliesAreSentInTheConfiguredOrder) {
+  for (const bool keeps_order : {true, false}) {
+    Of2001 t{ibarp_config([&](IbarpConfig& c) { c.reply_keeps_order = keeps_order; })};
+    t.bring_up();
+    const auto peer = t.host(0xb, 0x50, 3, 0x1234);
+    t.arp(wire::ArpOp::kRequest, peer, "10.0.0.2", wire::HwAddr::zero(wire::LinkKind::kIbarp),
+          "10.0.0.1");
+    t.pass(10ms);
+    const auto& reply = t.actions.frames.back().bytes;
+    const auto first = wire::HwAddr::read(wire::LinkKind::kIbarp, std::span{reply}.subspan(12));
+    EXPECT_EQ(first, keeps_order ? wire::HwAddr{peer} : wire::HwAddr{t.own()});
+  }
+}
+
+TEST(IbarpLink, E02_AsksTheConfiguredServer) {
+  Of2001 t{ibarp_config([](IbarpConfig& c) {
+    c.server_lid = 0x77;
+    c.service_id = 0x0123'4567'89ab'cdef;
+  })};
+  t.bring_up();
+  EXPECT_EQ(t.asked.lid, 0x77);
+  EXPECT_EQ(wire::cm_message<wire::CmSidrReq>(t.mads[0]).service_id.host(), 0x0123'4567'89ab'cdefU);
+}
+
 TEST(IbarpLink, E02_RefusalsTimeOutsAndBadAnswersAreNamedAndRetried) {
   Of2001 t;
   t.start();

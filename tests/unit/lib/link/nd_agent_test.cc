@@ -38,10 +38,11 @@ class Nd : public ::testing::TestWithParam<wire::LinkKind> {
   SimNd w{GetParam()};
 };
 INSTANTIATE_TEST_SUITE_P(Media, Nd,
-                         ::testing::Values(wire::LinkKind::kInfiniband, wire::LinkKind::kEthernet),
+                         ::testing::Values(wire::LinkKind::kInfiniband, wire::LinkKind::kEthernet,
+                                           wire::LinkKind::kIbarp),
                          [](const auto& test) {
-                           return test.param == wire::LinkKind::kInfiniband ? "InfiniBand"
-                                                                            : "Ethernet";
+                           if (test.param == wire::LinkKind::kEthernet) return "Ethernet";
+                           return test.param == wire::LinkKind::kIbarp ? "Ibarp" : "InfiniBand";
                          });
 
 wire::NdMessage advertisement(const wire::IpAddr& target, const wire::HwAddr& hw, bool solicited,

@@ -16,6 +16,9 @@ using namespace std::chrono_literals;
 wire::HwAddr host(wire::LinkKind kind, unsigned n) {
   if (kind == wire::LinkKind::kInfiniband)
     return wire::LinkAddr{0, wire::Be24{0x40 + n}, wire::Gid::of(wire::kDefaultGidPrefix, n)};
+  if (kind == wire::LinkKind::kIbarp)
+    return wire::IbarpAddr{wire::Be64{n}, 0, wire::Be24{0x40 + n}, wire::Be32{0x1000 + n},
+                           wire::Gid::of(wire::kDefaultGidPrefix, n)};
   return wire::MacAddr{std::byte{2}, {}, {}, {}, {}, static_cast<std::byte>(n)};
 }
 
@@ -67,7 +70,8 @@ class Rarp : public ::testing::TestWithParam<wire::LinkKind>, private Medium {
   Status leave_group(const wire::IpAddr&, TimePoint) override { return {}; }
 };
 INSTANTIATE_TEST_SUITE_P(Media, Rarp,
-                         ::testing::Values(wire::LinkKind::kInfiniband, wire::LinkKind::kEthernet));
+                         ::testing::Values(wire::LinkKind::kInfiniband, wire::LinkKind::kEthernet,
+                                           wire::LinkKind::kIbarp));
 
 TEST_P(Rarp, U24_ServedHostsLearnTheirAddressOthersNothing) {
   const auto asker = hw(9);

@@ -20,6 +20,10 @@ inline wire::HwAddr nd_hw(wire::LinkKind kind, unsigned n) {
   if (kind == wire::LinkKind::kInfiniband)
     return wire::LinkAddr{0, wire::Be24{0x40 + n},
                           wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'0000'0000 + n)};
+  if (kind == wire::LinkKind::kIbarp)
+    return wire::IbarpAddr{wire::Be64{0x0002'c903'0000'0000U + n}, 0, wire::Be24{0x40 + n},
+                           wire::Be32{0x1000 + n},
+                           wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'0000'0000 + n)};
   return wire::MacAddr{std::byte{2}, {}, {}, {}, {}, std::byte(n)};
 }
 
