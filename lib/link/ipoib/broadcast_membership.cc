@@ -291,7 +291,7 @@ Status BroadcastMembership::accept(const sa::Reply& reply, TimePoint now) {
   if (!wire::is_multicast_lid(r->mlid.host()))
     return fail(Errc::kProtocol, "{}: the SA returned invalid MLID 0x{:04x}", what(),
                 r->mlid.host());
-  if (const auto used = use_found(*r); !used) return used;
+  if (auto used = use_found(*r); !used) return used;
   return owner_.on_joined(*r, now);
 }
 
