@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 #include <string>
 
@@ -85,7 +86,9 @@ TEST(ConfigSchema, RangesEndWhereTheySay) {
       EXPECT_TRUE(take(row, std::to_string(max), entry, report)) << row.key;
       EXPECT_EQ(std::stoll(row.get(entry), nullptr, 0), max) << row.key;
       EXPECT_FALSE(take(row, std::to_string(min - 1), entry, report)) << row.key;
-      EXPECT_FALSE(take(row, std::to_string(max + 1), entry, report)) << row.key;
+      if (max < std::numeric_limits<long long>::max()) {
+        EXPECT_FALSE(take(row, std::to_string(max + 1), entry, report)) << row.key;
+      }
     }
   });
   EXPECT_GE(nb_ranges, 15U);
