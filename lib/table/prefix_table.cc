@@ -17,6 +17,10 @@ std::uint32_t mask_of(std::uint8_t len) noexcept {
   return len == 0 ? 0 : ~std::uint32_t{0} << (32 - len);
 }
 
+std::uint32_t entry_of(std::uint8_t len, NextHopIndex next_hop) noexcept {
+  return std::uint32_t{len} << kEntryLenShift | next_hop;
+}
+
 std::uint32_t entry_len(std::uint32_t entry) noexcept {
   return (entry >> kEntryLenShift) & kEntryLenMask;
 }
@@ -83,7 +87,7 @@ Status PrefixTable::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
     ++size_;
     if (len > kGroupLen) ++in_group_[entry & kNumber];
   }
-  write(addr, len, next_hop, std::uint32_t{len} << kEntryLenShift | next_hop);
+  write(addr, len, entry_of(len, next_hop));
   return {};
 }
 
@@ -96,7 +100,7 @@ Status PrefixTable::remove(const wire::IpPrefix& prefix) {
   if (prefixes_[len].erase(addr) == 0)
     return fail(Errc::kNotFound, "no prefix {}", wire::to_string(prefix));
   --size_;
-  write(addr, len, kNextHopNone, covering(addr, len));
+  write(addr, len, covering(addr, len));
   if (len > kGroupLen) close_group(entries_[addr / kGroupSize]);
   return {};
 }
@@ -105,18 +109,17 @@ PrefixTable::Entry PrefixTable::covering(std::uint32_t addr, std::uint8_t len) c
   while (len > 1) {
     --len;
     const auto found = prefixes_[len].find(addr & mask_of(len));
-    if (found != prefixes_[len].end()) return std::uint32_t{len} << kEntryLenShift | found->second;
+    if (found != prefixes_[len].end()) return entry_of(len, found->second);
   }
   return 0;
 }
 
 /// Writes `entry` to all addresses of a prefix that no longer prefix owns; for a prefix of length
-/// 0, `next_hop` to the default.
-void PrefixTable::write(std::uint32_t addr, std::uint8_t len, NextHopIndex next_hop,
-                        Entry entry) noexcept {
+/// 0, its next hop to the default.
+void PrefixTable::write(std::uint32_t addr, std::uint8_t len, Entry entry) noexcept {
   if (len == 0) {
     // Release: pairs with the load in view(). A reader of the number sees its next hop, too.
-    default_.store(next_hop, std::memory_order_release);
+    default_.store(entry & kNumber, std::memory_order_release);
     return;
   }
   const std::size_t first = addr / kGroupSize;

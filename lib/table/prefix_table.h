@@ -120,13 +120,12 @@ class PrefixTable {
 
   PrefixTable(const Config& config, rte_rcu_qsbr* rcu);
 
-  std::span<Entry> entries_of(std::uint32_t addr, std::uint8_t len) noexcept;
   std::span<Entry> group(Entry entry) noexcept {
     return {&groups_[(entry & kNumber) * kGroupSize], kGroupSize};
   }
   /// Returns the entry of the longest prefix that is shorter than `len` and covers the address.
   [[nodiscard]] Entry covering(std::uint32_t addr, std::uint8_t len) const;
-  void write(std::uint32_t addr, std::uint8_t len, NextHopIndex next_hop, Entry entry) noexcept;
+  void write(std::uint32_t addr, std::uint8_t len, Entry entry) noexcept;
   [[nodiscard]] bool open_group(Entry& entry);
   void close_group(Entry& entry);
 
