@@ -89,7 +89,7 @@ bool is_pkey_list(std::string_view words) {
 }
 
 bool is_link_layer_address(std::string_view word) {
-  return wire::parse_link_addr(word) || wire::parse_ibarp_addr(word) || wire::parse_mac(word);
+  return wire::parse_hw_addr(word).has_value();
 }
 
 bool is_anything(std::string_view) {

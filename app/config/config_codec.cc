@@ -274,9 +274,7 @@ std::optional<wire::IpPrefix> Prefix::read(const Field& field) const {
 
 std::optional<std::string> LinkLayerAddress::read(const Field& field) const {
   const auto* text = text_of(field);
-  if (text != nullptr &&
-      (wire::parse_link_addr(*text) || wire::parse_ibarp_addr(*text) || wire::parse_mac(*text)))
-    return *text;
+  if (text != nullptr && wire::parse_hw_addr(*text)) return *text;
   reject(*this, field);
   return std::nullopt;
 }

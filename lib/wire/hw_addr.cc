@@ -76,6 +76,13 @@ std::string to_string(const HwAddr& addr) {
   return to_string(addr.ibarp_addr());
 }
 
+std::optional<HwAddr> parse_hw_addr(std::string_view text) {
+  if (const auto mac = parse_mac(text)) return *mac;
+  if (const auto addr = parse_link_addr(text)) return *addr;
+  if (const auto addr = parse_ibarp_addr(text)) return *addr;
+  return std::nullopt;
+}
+
 void append_hw(std::vector<std::byte>& out, const LinkFormat& format, const HwAddr& addr) {
   const auto octets = addr.octets();
   if (written_len(format) == octets.size()) return append(out, octets);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/wire/ipoib.h"
@@ -85,6 +86,8 @@ class HwAddr {
 
 /// Octets in hex with colons between, the form of `ip neigh`.
 [[nodiscard]] std::string to_string(const HwAddr& addr);
+/// Reads that form; the number of octets tells the kind.
+[[nodiscard]] std::optional<HwAddr> parse_hw_addr(std::string_view text);
 
 inline constexpr std::uint16_t kArpHardwareEthernet = 1;
 inline constexpr std::uint16_t kArpHardwareInfiniband = 32;

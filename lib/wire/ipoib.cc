@@ -43,6 +43,13 @@ std::optional<std::array<std::byte, N>> parse_colon_hex(std::string_view text) {
   return bytes;
 }
 
+template <WireRecord Record>
+std::optional<Record> parse_record(std::string_view text) {
+  const auto bytes = parse_colon_hex<sizeof(Record)>(text);
+  if (!bytes) return std::nullopt;
+  return std::bit_cast<Record>(*bytes);
+}
+
 }  // namespace
 
 std::string to_string(const LinkAddr& addr) {
@@ -50,9 +57,7 @@ std::string to_string(const LinkAddr& addr) {
 }
 
 std::optional<LinkAddr> parse_link_addr(std::string_view text) {
-  const auto bytes = parse_colon_hex<sizeof(LinkAddr)>(text);
-  if (!bytes) return std::nullopt;
-  return std::bit_cast<LinkAddr>(*bytes);
+  return parse_record<LinkAddr>(text);
 }
 
 std::string to_string(const IbarpAddr& addr) {
@@ -60,9 +65,7 @@ std::string to_string(const IbarpAddr& addr) {
 }
 
 std::optional<IbarpAddr> parse_ibarp_addr(std::string_view text) {
-  const auto bytes = parse_colon_hex<sizeof(IbarpAddr)>(text);
-  if (!bytes) return std::nullopt;
-  return std::bit_cast<IbarpAddr>(*bytes);
+  return parse_record<IbarpAddr>(text);
 }
 
 std::string to_string(const MacAddr& addr) {

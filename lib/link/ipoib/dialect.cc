@@ -23,9 +23,6 @@ class Rfc4391 final : public Dialect {
   [[nodiscard]] wire::HwAddr address(const AddressParts& parts) const override {
     return wire::LinkAddr{parts.flags, wire::Be24{parts.qpn}, parts.gid};
   }
-  [[nodiscard]] std::optional<wire::HwAddr> parse_address(std::string_view text) const override {
-    return wire::parse_link_addr(text);
-  }
 
   [[nodiscard]] std::uint16_t mtu(unsigned ib_mtu) const override {
     return static_cast<std::uint16_t>(ib_mtu - sizeof(wire::IpoibHdr));
@@ -80,9 +77,6 @@ class Ibarp2001 final : public Dialect {
                            .qpn = wire::Be24{parts.qpn},
                            .qkey = wire::Be32{parts.qkey},
                            .gid = parts.gid};
-  }
-  [[nodiscard]] std::optional<wire::HwAddr> parse_address(std::string_view text) const override {
-    return wire::parse_ibarp_addr(text);
   }
 
   [[nodiscard]] std::uint16_t mtu(unsigned ib_mtu) const override {

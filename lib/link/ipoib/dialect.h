@@ -5,8 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <string_view>
 
 #include "lib/cm/manager.h"
 #include "lib/link/ipoib/broadcast_finder.h"
@@ -34,8 +32,6 @@ class Dialect {
   /// The Ethertype of packets of this kind.
   [[nodiscard]] virtual wire::EtherType type_of(wire::EtherType kind) const = 0;
   [[nodiscard]] virtual wire::HwAddr address(const AddressParts& parts) const = 0;
-  /// Reads an address that a user wrote.
-  [[nodiscard]] virtual std::optional<wire::HwAddr> parse_address(std::string_view text) const = 0;
 
   // --- Parameters ---
   /// Largest IP packet on a path of this InfiniBand MTU, octets.

@@ -38,12 +38,13 @@ void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet,
 Status IpoibLink::add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
                              std::uint8_t sl, TimePoint now) {
   if (auto can = ip_.can_be_neighbour(addr); !can) return can;
-  const auto hw = dialect_->parse_address(lladdr);
-  if (!hw || !hw->is_plausible())
+  const wire::LinkKind kind = dialect_->format().kind;
+  const auto hw = wire::parse_hw_addr(lladdr);
+  if (!hw || hw->kind() != kind || !hw->is_plausible())
     return fail(
         Errc::kInvalidArgument,
         "'{}' is not a link-layer address of {} octets in hexadecimal with a unicast QPN and GID",
-        lladdr, wire::hw_len(dialect_->format().kind));
+        lladdr, wire::hw_len(kind));
   if ((lid != 0 && !wire::is_unicast_lid(lid)) || sl > 15)
     return fail(Errc::kInvalidArgument,
                 "invalid LID {} or SL {}, allowed: LID 1-49151 (0: query the SA), SL 0-15", lid,

@@ -90,14 +90,15 @@ Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std
   return tl::make_unexpected(receive.error());
 }
 
-/// RARP on a link or port; `parse` reads its kind of link-layer address.
-template <class Entry, class Parse>
-link::RarpConfig rarp_config(const NodeConfig& node, const Entry& iface, const Parse& parse) {
+/// RARP on a link or port of this kind.
+template <class Entry>
+link::RarpConfig rarp_config(const NodeConfig& node, const Entry& iface, wire::LinkKind kind) {
   link::RarpConfig config;
   config.ask = iface.ip.ask_rarp;
   config.prefix_len = static_cast<std::uint8_t>(iface.ip.rarp_prefix_len);
   for (const RarpEntryConfig& r : node.rarp)
-    if (const auto hw = parse(r.lladdr); hw && r.iface == iface.name)
+    if (const auto hw = wire::parse_hw_addr(r.lladdr);
+        hw && hw->kind() == kind && r.iface == iface.name)
       config.served.emplace_back(*hw, r.addr);
   return config;
 }
@@ -275,7 +276,7 @@ Status NodeBuilder::create_ports() {
     config.addresses = p.addresses;
     config.neighbour = parts_.config.neighbour;
     config.ip6 = p.ip.ip6;
-    config.rarp = rarp_config(parts_.config, p, wire::parse_mac);
+    config.rarp = rarp_config(parts_.config, p, wire::LinkKind::kEthernet);
     parts_.ports.push_back(std::make_unique<PortInstance>(
         std::move(*device), *parts_.injector, *parts_.neighbours, *parts_.addresses, config));
     slot.control = &parts_.ports.back()->control();
@@ -348,10 +349,7 @@ Status NodeBuilder::create_links() {
     config.group.flood_absent = l.flood_absent;
     config.group.multicast_router = l.ip.multicast_router;
     if (l.create_broadcast) config.create_broadcast = broadcast_attributes(l.broadcast);
-    config.rarp = rarp_config(parts_.config, l,
-                              [dialect = link::make_dialect(config)](std::string_view lladdr) {
-                                return dialect->parse_address(lladdr);
-                              });
+    config.rarp = rarp_config(parts_.config, l, link::make_dialect(config)->format().kind);
     parts_.links.push_back(std::make_unique<LinkInstance>(
         **hca, *queues, *parts_.injector, *parts_.neighbours, *parts_.addresses, config));
     slot.control = &parts_.links.back()->control();
