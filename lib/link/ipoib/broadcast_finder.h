@@ -23,9 +23,8 @@ class BroadcastFinder {
   /// unless cancel() comes first.
   virtual void find(Found found, TimePoint now) = 0;
   virtual void cancel() = 0;
-  /// The group that was found; empty before that and after forget().
+  /// The group of the last search that found one; empty before that.
   [[nodiscard]] virtual const std::optional<wire::IbarpBroadcast>& group() const = 0;
-  virtual void forget() = 0;
 };
 
 /// Answers the searches of other hosts.

@@ -93,10 +93,10 @@ void BroadcastMembership::stop(TimePoint now) {
   owner_.on_membership_changed(now);
 }
 
-/// The SA counts the port as a member under a former GID, or of a group that the finder has replaced.
-/// An SA that refuses has forgotten it.
+/// The SA counts the port as a member under a former GID, or of a group that the finder has
+/// replaced. An SA that refuses has forgotten it.
 void BroadcastMembership::leave_former(TimePoint now) {
-  const bool replaced = finder_ != nullptr && finder_->group() && group_ != mgid();
+  const bool replaced = finder_ != nullptr && group_ != mgid();
   if (!sa_registered_ || (port_ == actions_.port().gid() && !replaced)) return;
   sa_registered_ = false;
   sa_.submit(
@@ -146,7 +146,6 @@ std::uint8_t BroadcastMembership::first_scope() const {
 void BroadcastMembership::search_anew() {
   scope_ = first_scope();
   creating_ = false;
-  if (finder_ != nullptr) finder_->forget();
 }
 
 /// The group does not exist in this scope: tries the next one, and after the last its creation if
@@ -193,8 +192,8 @@ std::string BroadcastMembership::what() const {
                      config_.pkey | wire::kFullMemberBit, actions_.port().sm_lid);
 }
 
-/// Finds the group, then joins it. Each confirmation begins so, too: its parameters may have changed.
-/// A member stays one without an answer.
+/// Finds the group, then joins it. Each confirmation begins so, too: its parameters may have
+/// changed. A member stays one without an answer.
 void BroadcastMembership::find(TimePoint now) {
   if (state_ != State::kMember) {
     if (reason_.empty()) reason_ = "search of the broadcast group: no answer yet";
@@ -300,11 +299,9 @@ Status BroadcastMembership::accept(const sa::Reply& reply, TimePoint now) {
 Status BroadcastMembership::use_found(wire::McMemberRecord& record) const {
   if (finder_ == nullptr || !finder_->group()) return {};
   const wire::IbarpBroadcast found = *finder_->group();
-  if (found.mlid != record.mlid.host()) {
-    finder_->forget();
+  if (found.mlid != record.mlid.host())
     return fail(Errc::kProtocol, "{}: the SA returned MLID 0x{:04x}, the SIDR server 0x{:04x}",
                 what(), record.mlid.host(), found.mlid);
-  }
   record.qkey.set(found.qkey);
   record.tclass = found.tclass;
   record.sl_flow_hop = wire::McMemberRecord::pack(found.sl, found.flow_label, found.hop_limit);

@@ -24,7 +24,6 @@ class SidrFinder final : public BroadcastFinder {
   void find(Found found, TimePoint now) override;
   void cancel() override;
   [[nodiscard]] const std::optional<wire::IbarpBroadcast>& group() const override { return group_; }
-  void forget() override { group_.reset(); }
 
  private:
   Status accept(const tl::expected<wire::CmSidrRep, Errc>& outcome);
