@@ -26,10 +26,9 @@ Status check(const fabric::AhAttr& to) {
   return {};
 }
 
-/// True if packets carry the handle's Q_Key. For a controlled one, with its high bit set, an HCA
-/// sends that of the queue pair in its place. Source: iba-wire.md §1.10.
+/// True if packets carry the handle's Q_Key, and not that of the queue pair.
 bool has_own_qkey(const fabric::AhAttr& to) {
-  return to.qkey && (*to.qkey & 0x8000'0000U) == 0;
+  return to.qkey && !wire::is_controlled_qkey(*to.qkey);
 }
 
 }  // namespace
@@ -66,21 +65,19 @@ void AhTable::Free::operator()(void* memory) const noexcept {
   rte_free(memory);
 }
 
-AhTable::Memory<AhTemplate> AhTable::allocate(int socket_id) {
-  // Zero octets are a handle that does not exist. DPDK keeps free memory zeroed, so pages of
-  // numbers that are never used stay untouched.
-  return Memory<AhTemplate>{static_cast<AhTemplate*>(rte_zmalloc_socket(
-      "soft_ah", kCapacity * sizeof(AhTemplate), alignof(AhTemplate), socket_id))};
+/// The elements are those of zero octets; zero octets of a template are a handle that does not
+/// exist. DPDK keeps free memory zeroed, so pages of numbers that are never used stay untouched.
+template <class T>
+AhTable::Memory<T> AhTable::allocate(const char* name, int socket_id) {
+  return Memory<T>{static_cast<T*>(
+      rte_zmalloc_socket(name, kCapacity * sizeof(T), RTE_CACHE_LINE_SIZE, socket_id))};
 }
 
 Result<std::unique_ptr<AhTable>> AhTable::create(int socket_id, std::uint64_t tsc_hz,
                                                  fabric::Retirement& retirement) {
-  auto slots = allocate(socket_id);
-  Memory<RateBucket> buckets{static_cast<RateBucket*>(rte_zmalloc_socket(
-      "soft_rate", kCapacity * sizeof(RateBucket), RTE_CACHE_LINE_SIZE, socket_id))};
-  Memory<std::atomic<std::uint32_t>> qkeys{static_cast<std::atomic<std::uint32_t>*>(
-      rte_zmalloc_socket("soft_qkey", kCapacity * sizeof(std::atomic<std::uint32_t>),
-                         RTE_CACHE_LINE_SIZE, socket_id))};
+  auto slots = allocate<AhTemplate>("soft_ah", socket_id);
+  auto buckets = allocate<RateBucket>("soft_rate", socket_id);
+  auto qkeys = allocate<std::atomic<std::uint32_t>>("soft_qkey", socket_id);
   if (slots == nullptr || buckets == nullptr || qkeys == nullptr)
     return fail(Errc::kNoResources, "no memory for {} address handles ({} octets)", kCapacity,
                 kCapacity * (sizeof(AhTemplate) + sizeof(RateBucket) + sizeof(std::uint32_t)));
@@ -134,7 +131,7 @@ void AhTable::remove(fabric::AhIndex ah) {
 
 Status AhTable::rebuild(const fabric::PortAttr& port, const fabric::Grace& grace) {
   expects_management();
-  auto fresh = allocate(socket_id_);
+  auto fresh = allocate<AhTemplate>("soft_ah", socket_id_);
   if (fresh == nullptr)
     return fail(Errc::kNoResources, "no memory to rewrite {} address handles", kCapacity);
   for (fabric::AhIndex ah = 0; ah < attrs_.size(); ++ah) {

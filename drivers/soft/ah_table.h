@@ -124,7 +124,8 @@ class AhTable {
   AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets,
           Memory<std::atomic<std::uint32_t>> qkeys, int socket_id, std::uint64_t tsc_hz,
           fabric::Retirement& retirement);
-  [[nodiscard]] static Memory<AhTemplate> allocate(int socket_id);
+  template <class T>
+  [[nodiscard]] static Memory<T> allocate(const char* name, int socket_id);
   std::atomic<AhTemplate*> slots_;  ///< Points to owned_.
   Memory<RateBucket> buckets_;
   Memory<std::atomic<std::uint32_t>> qkeys_;  ///< Ordered by the store of the handle's kind.

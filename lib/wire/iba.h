@@ -104,6 +104,12 @@ struct Deth {
 };
 static_assert(WireRecord<Deth> && sizeof(Deth) == 8);
 
+/// True for a Q_Key that only privileged software sets: where a work request has one, an HCA sends
+/// the Q_Key of the queue pair in its place. Source: iba-wire.md §1.10.
+[[nodiscard]] constexpr bool is_controlled_qkey(std::uint32_t qkey) noexcept {
+  return (qkey & 0x8000'0000U) != 0;
+}
+
 inline constexpr std::size_t kIcrcLen = 4;
 inline constexpr std::size_t kVcrcLen = 2;
 /// LRH + BTH + DETH, the headers before the payload of a local UD packet.

@@ -129,7 +129,7 @@ Status IpoibLink::on_joined(const wire::McMemberRecord& record, TimePoint now) {
     return fail(Errc::kUnavailable,
                 "the broadcast group's MTU {} (code {}) is larger than the port's {} (code {})",
                 octets, next.mtu_code, wire::mtu_octets(port.mtu), port.mtu);
-  if ((next.qkey & 0x8000'0000U) == 0 && reported_qkey_ != next.qkey) {
+  if (!wire::is_controlled_qkey(next.qkey) && reported_qkey_ != next.qkey) {
     reported_qkey_ = next.qkey;
     log(LogArea::kLink, LogLevel::kWarning,
         "{}: the broadcast group has uncontrolled Q_Key 0x{:08x}", config_.name, next.qkey);
