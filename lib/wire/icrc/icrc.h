@@ -38,6 +38,7 @@ enum class IcrcKernel : std::uint8_t { kPortable, kClmul, kAvx2, kAvx512 };
 /// and benchmarks. Returns false if the CPU does not have it. No other thread may compute an ICRC
 /// meanwhile.
 bool select_icrc_kernel(IcrcKernel kernel) noexcept;
+[[nodiscard]] IcrcKernel fastest_icrc_kernel() noexcept;
 
 /// VCRC of a packet, from the LRH through the ICRC; stored least significant octet first.
 [[nodiscard]] std::uint16_t vcrc(std::span<const std::byte> packet) noexcept;

@@ -12,6 +12,10 @@ void icrc_burst(std::span<const Covered> packets, std::span<std::uint32_t> out) 
   for (std::size_t i = 0; i < packets.size(); ++i) out[i] = icrc(packets[i].span());
 }
 
+IcrcKernel fastest_icrc_kernel() noexcept {
+  return IcrcKernel::kPortable;
+}
+
 bool select_icrc_kernel(IcrcKernel kernel) noexcept {
   return kernel == IcrcKernel::kPortable;
 }

@@ -117,14 +117,7 @@ constexpr std::array kKernels = {
     Kernel{.packet = icrc_avx512, .run = icrc_run_avx512, .clmul = true},
 };
 
-IcrcKernel fastest() noexcept {
-  auto kernel = IcrcKernel::kAvx512;
-  while (!is_supported(kernel))
-    kernel = static_cast<IcrcKernel>(static_cast<std::uint8_t>(kernel) - 1);
-  return kernel;
-}
-
-const Kernel* in_use = &kKernels[static_cast<std::size_t>(fastest())];
+const Kernel* in_use = &kKernels[static_cast<std::size_t>(fastest_icrc_kernel())];
 
 /// Number of packets from the first on that have its size.
 std::size_t equal_from_first(std::span<const Covered> packets) noexcept {
@@ -135,6 +128,13 @@ std::size_t equal_from_first(std::span<const Covered> packets) noexcept {
 
 }  // namespace
 }  // namespace x86
+
+IcrcKernel fastest_icrc_kernel() noexcept {
+  auto kernel = IcrcKernel::kAvx512;
+  while (!x86::is_supported(kernel))
+    kernel = static_cast<IcrcKernel>(static_cast<std::uint8_t>(kernel) - 1);
+  return kernel;
+}
 
 bool select_icrc_kernel(IcrcKernel kernel) noexcept {
   if (!x86::is_supported(kernel)) return false;

@@ -48,11 +48,7 @@ class Selected {
   Selected(benchmark::State& state, wire::IcrcKernel kernel) {
     if (!wire::select_icrc_kernel(kernel)) state.SkipWithError("not a kernel of this CPU");
   }
-  ~Selected() {
-    for (const auto kernel :
-         {wire::IcrcKernel::kClmul, wire::IcrcKernel::kAvx2, wire::IcrcKernel::kAvx512})
-      (void)wire::select_icrc_kernel(kernel);
-  }
+  ~Selected() { wire::select_icrc_kernel(wire::fastest_icrc_kernel()); }
   Selected(const Selected&) = delete;
   Selected& operator=(const Selected&) = delete;
 };

@@ -142,10 +142,7 @@ class IcrcKernels : public testing::TestWithParam<IcrcKernel> {
   void SetUp() override {
     if (!select_icrc_kernel(GetParam())) GTEST_SKIP() << "this CPU does not have the kernel";
   }
-  void TearDown() override {
-    for (const auto kernel : {IcrcKernel::kClmul, IcrcKernel::kAvx2, IcrcKernel::kAvx512})
-      (void)select_icrc_kernel(kernel);
-  }
+  void TearDown() override { EXPECT_TRUE(select_icrc_kernel(fastest_icrc_kernel())); }
 };
 INSTANTIATE_TEST_SUITE_P(Each, IcrcKernels,
                          testing::Values(IcrcKernel::kPortable, IcrcKernel::kClmul,
