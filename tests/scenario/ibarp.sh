@@ -54,13 +54,7 @@ cli b "capture start $capture"
 expect "dialect" "$(link_field b dialect)" ibarp2001
 expect "MTU" "$(link_field b mtu)" 2044
 
-for from in a b c; do
-  for to in a b c; do
-    [[ $from == "$to" ]] && continue
-    row "$from to $to" ping_all "$from" "$(host_address "$to")"
-    row "$from to $to, 2044 octets" ping_all "$from" "$(host_address "$to")" -M "do" -s 2016
-  done
-done
+ping_each_other a b c
 
 # The neighbour of node a has 32 octets: EUI-64, QPN, Q_Key and GID.
 neighbours=$(cli a "show neigh json" | json '"\n".join(x["lladdr"] for x in d if x["iface"] == "ib0")')

@@ -130,6 +130,19 @@ scenario_start() {
   node_start "$node" "$LAB_DIR/$node.toml" "${devices[@]}" -- "$@"
 }
 
+# ping_each_other NODE...: the host behind each node reaches those behind the others, with small and with the largest
+# packets.
+ping_each_other() {
+  local from to
+  for from; do
+    for to; do
+      [[ $from == "$to" ]] && continue
+      row "$from to $to" ping_all "$from" "$(host_address "$to")"
+      row "$from to $to, 2044 octets" ping_all "$from" "$(host_address "$to")" -M "do" -s 2016
+    done
+  done
+}
+
 # scenario_up NODE...: creates fabric and hosts, and starts the nodes. Returns when their links are up.
 scenario_up() {
   local node

@@ -8,13 +8,7 @@ source "$(dirname "$0")/lib.sh"
 
 lab_begin three
 scenario_up a b c
-for from in a b c; do
-  for to in a b c; do
-    [[ $from == "$to" ]] && continue
-    row "$from to $to" ping_all "$from" "$(host_address "$to")"
-    row "$from to $to, 2044 octets" ping_all "$from" "$(host_address "$to")" -M "do" -s 2016
-  done
-done
+ping_each_other a b c
 expect "link MTU" "$(link_field a mtu)" 2044
 
 # An IPoIB link-layer address consists of a flags octet of zero, the QPN, and the port's GID.
