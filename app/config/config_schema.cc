@@ -277,8 +277,7 @@ void add_ibarp_rows(std::vector<Row<LinkConfigEntry>>& rows) {
       "arp-reply", [](auto& c) -> auto& { return c.ibarp.reply_keeps_order; },
       OneOf<bool>{{{"draft", true}, {"rfc826", false}}},
       "With dialect ibarp2001: an IBARP reply has the requester as sender, as in the draft's "
-      "table, "
-      "or the replying host, as in RFC 826."));
+      "table, or the replying host, as in RFC 826."));
 }
 
 /// A link of the draft of 2001 has no group of the fabric but its broadcast group, makes that one

@@ -60,7 +60,8 @@ struct TypeFirst {
 
 /// The type of a packet with the header of 2001. The draft's table gives IBARP the type of the
 /// address family that is resolved, so that a record may come as IPv4. Its first octet, the upper
-/// half of a hardware type below 0x1000, is no version of IP. Source: draft-pelissier-ipoib-encaparp-00 §6.4.
+/// half of a hardware type below 0x1000, is no version of IP. Source:
+/// draft-pelissier-ipoib-encaparp-00 §6.4.
 struct TypeLast {
   static std::uint16_t type_of(const rte_mbuf* m) noexcept {
     const auto* const hdr = rte_pktmbuf_mtod(m, const wire::IbarpHdr*);

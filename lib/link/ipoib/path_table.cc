@@ -22,8 +22,8 @@ constexpr Duration kQueryInterval = std::chrono::seconds(1);
 constexpr std::size_t kMaxQueries = 256;
 constexpr std::size_t kMaxWaitingFrames = 256;
 constexpr std::size_t kMaxWaitingPerPath = 8;
-/// Paths with a Q_Key of their own that only frames of this node have used. A host can ask with ever
-/// new Q_Keys, so the oldest ones give way.
+/// Paths with a Q_Key of their own that only frames of this node have used. A host can ask with
+/// ever new Q_Keys, so the oldest ones give way.
 constexpr std::size_t kMaxAnswered = 256;
 /// Spacing of paths that are queried again after an event.
 constexpr Duration kRefreshSpacing = std::chrono::milliseconds(2);
