@@ -84,14 +84,15 @@ Request list_groups(std::uint16_t pkey) {
 }
 
 Request find_path(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
-                  std::uint8_t tclass) {
+                  std::optional<std::uint8_t> tclass) {
   PathRecord r{};
   r.dgid = dgid;
   r.sgid = sgid;
-  r.tclass = tclass;
+  r.tclass = tclass.value_or(0);
   r.reversible_numb = 1;
   r.pkey = full_member(pkey);
-  return Request::of(wire::Method::kGet, wire::Attr::kPathRecord, PathRecord::kIpoibMask, r);
+  const std::uint64_t mask = PathRecord::kIpoibMask & ~(tclass ? 0 : PathRecord::kTclass);
+  return Request::of(wire::Method::kGet, wire::Attr::kPathRecord, mask, r);
 }
 
 Request class_port_info() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "lib/sa/client.h"
@@ -32,10 +33,11 @@ namespace ipoib::sa {
 /// Lists all groups of a partition: a table of McMemberRecord.
 [[nodiscard]] Request list_groups(std::uint16_t pkey);
 
-/// Asks for one path. The request always has the P_Key: without it an SA may answer for any
-/// partition that both ports share. Source: RFC 4391 §9.1.2; iba-wire.md §3.4.
+/// Asks for one path; without `tclass`, the SA chooses the traffic class. The request always has the
+/// P_Key: without it an SA may answer for any partition that both ports share. Source: RFC 4391
+/// §9.1.2; iba-wire.md §3.4.
 [[nodiscard]] Request find_path(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
-                                std::uint8_t tclass = 0);
+                                std::optional<std::uint8_t> tclass = 0);
 
 [[nodiscard]] Request class_port_info();
 

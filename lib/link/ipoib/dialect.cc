@@ -24,6 +24,10 @@ class Rfc4391 final : public Dialect {
     return wire::LinkAddr{parts.flags, wire::Be24{parts.qpn}, parts.gid};
   }
 
+  /// Source: RFC 4391 §9.1.2.
+  [[nodiscard]] std::optional<std::uint8_t> path_tclass(std::uint8_t of_group) const override {
+    return of_group;
+  }
   [[nodiscard]] std::uint16_t mtu(unsigned ib_mtu) const override {
     return static_cast<std::uint16_t>(ib_mtu - sizeof(wire::IpoibHdr));
   }
@@ -79,6 +83,10 @@ class Ibarp2001 final : public Dialect {
                            .gid = parts.gid};
   }
 
+  /// The SA's choice. Source: draft-pelissier-ipoib-encaparp-00 §6.4.
+  [[nodiscard]] std::optional<std::uint8_t> path_tclass(std::uint8_t) const override {
+    return std::nullopt;
+  }
   [[nodiscard]] std::uint16_t mtu(unsigned ib_mtu) const override {
     return static_cast<std::uint16_t>(
         std::min<unsigned>(kMaxMtu2001, ib_mtu - unsigned{sizeof(wire::IbarpHdr)}));

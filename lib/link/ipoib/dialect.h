@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "lib/cm/manager.h"
 #include "lib/link/ipoib/broadcast_finder.h"
@@ -34,6 +35,8 @@ class Dialect {
   [[nodiscard]] virtual wire::HwAddr address(const AddressParts& parts) const = 0;
 
   // --- Parameters ---
+  /// Traffic class that paths to hosts must have, given that of the broadcast group; empty: any.
+  [[nodiscard]] virtual std::optional<std::uint8_t> path_tclass(std::uint8_t of_group) const = 0;
   /// Largest IP packet on a path of this InfiniBand MTU, octets.
   [[nodiscard]] virtual std::uint16_t mtu(unsigned ib_mtu) const = 0;
   [[nodiscard]] virtual std::uint64_t interface_id(const fabric::PortAttr& port,

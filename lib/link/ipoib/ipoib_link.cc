@@ -159,7 +159,7 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
   parameters_ = next;
   const bool mtu_changed = update_mtu();
   ip_.resume();
-  paths_.resume(next.tclass, mtu_, next.qkey, now);
+  resume_paths(now);
   paths_.pin(next.broadcast_mgid, broadcast_ah(next), now);
   if (paths_.ah(next.broadcast_mgid) == fabric::kNoAh)
     return fail(Errc::kNoResources, "cannot create an address handle for the broadcast group");
@@ -167,6 +167,10 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
   if (mtu_changed && !first) ip_.neighbours().reinstall();
   if (server_) server_->offer(parameters_);
   return {};
+}
+
+void IpoibLink::resume_paths(TimePoint now) {
+  paths_.resume(dialect_->path_tclass(parameters_.tclass), mtu_, parameters_.qkey, now);
 }
 
 /// Largest IP packet that fits the group's MTU.
@@ -195,7 +199,7 @@ Status IpoibLink::set_mtu(std::uint16_t mtu, TimePoint now) {
   if (connections_) connections_->limit_mtu(mtu);
   if (!ip_.ready()) return {};
   const bool changed = update_mtu();
-  if (changed) paths_.resume(parameters_.tclass, mtu_, parameters_.qkey, now);
+  if (changed) resume_paths(now);
   ip_.neighbours().reinstall();
   if (changed && state_ == State::kUp) ip_.start_ip6(interface_id(), mtu_, now);
   return {};

@@ -118,6 +118,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
                                                      std::uint64_t seed);
   Status apply(const LinkParameters& next, TimePoint now);
   bool update_mtu();
+  void resume_paths(TimePoint now);
   [[nodiscard]] bool has_pkey() const;
   void join_own_groups(TimePoint now);
   [[nodiscard]] wire::LinkAddr own_address() const;

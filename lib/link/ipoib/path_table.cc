@@ -138,7 +138,8 @@ void PathTable::heard(const wire::HwAddr& from, std::uint16_t slid, TimePoint no
 
 // --- The link ---
 
-void PathTable::resume(std::uint8_t tclass, std::uint16_t mtu, std::uint32_t qkey, TimePoint now) {
+void PathTable::resume(std::optional<std::uint8_t> tclass, std::uint16_t mtu, std::uint32_t qkey,
+                       TimePoint now) {
   now_ = now;
   tclass_ = tclass;
   link_mtu_ = mtu;

@@ -64,9 +64,10 @@ class PathTable final : public NeighbourPaths {
   PathTable& operator=(const PathTable&) = delete;
 
   /// From here on the SA is queried and handles are made; until then every path is pending. Called
-  /// again when the parameters change. `tclass`: from the broadcast group; `mtu`: MTU of the link,
+  /// again when the parameters change. `tclass`: Dialect::path_tclass(); `mtu`: MTU of the link,
   /// octets of IP; `qkey`: of the link, which needs no handle of its own.
-  void resume(std::uint8_t tclass, std::uint16_t mtu, std::uint32_t qkey, TimePoint now);
+  void resume(std::optional<std::uint8_t> tclass, std::uint16_t mtu, std::uint32_t qkey,
+              TimePoint now);
   /// Sets the path without the SA, until unpin().
   void pin(const PathKey& key, const fabric::AhAttr& attr, TimePoint now);
   void unpin(const PathKey& key);
@@ -156,7 +157,7 @@ class PathTable final : public NeighbourPaths {
   Listener listener_;
   Jitter jitter_;
   bool operational_ = false;
-  std::uint8_t tclass_ = 0;
+  std::optional<std::uint8_t> tclass_;
   std::uint16_t link_mtu_ = 0;
   std::uint32_t link_qkey_ = 0;
   std::size_t queries_ = 0;

@@ -90,6 +90,10 @@ TEST(Queries, U20_PathIsAskedWithPkeyAndNumbPath) {
   EXPECT_EQ(r.reversible_numb, 1);
 }
 
+TEST(Queries, E04_PathIsAskedOfAnyTrafficClass) {
+  EXPECT_EQ(find_path(kB, kC, 0x0001, std::nullopt).comp_mask, 0x300cU);
+}
+
 TEST(Queries, GroupsOfAPartitionAreATable) {
   const Request request = list_groups(0x8001);
   EXPECT_EQ(request.method, wire::Method::kGetTable);
