@@ -207,6 +207,7 @@ Status IpoibLink::set_mtu(std::uint16_t mtu, TimePoint now) {
 
 void IpoibLink::on_membership_changed(TimePoint now) {
   using Broadcast = BroadcastMembership::State;
+  if (server_ && membership_.state() != Broadcast::kMember) server_->withdraw();
   switch (membership_.state()) {
     case Broadcast::kIdle: return set_state(State::kDown);
     case Broadcast::kWaiting:

@@ -47,7 +47,6 @@ void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
 /// Removes neighbours, paths, and the attachment to the broadcast group at the HCA.
 void IpoibLink::withdraw(TimePoint now) {
   traps_.stop();
-  if (server_) server_->withdraw();
   if (connections_) connections_->stop(now);
   const bool attached = ip_.ready();
   ip_.withdraw();
