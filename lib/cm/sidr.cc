@@ -4,6 +4,13 @@
 #include <utility>
 
 namespace ipoib::cm {
+namespace {
+
+bool same_partition(std::uint16_t a, std::uint16_t b) {
+  return ((a ^ b) & ~wire::kFullMemberBit) == 0;
+}
+
+}  // namespace
 
 Result<SidrId> Sidr::ask(const SidrQuestion& question, SidrHandler handler, TimePoint now) {
   if (pending_.size() >= max_outstanding_)
@@ -28,7 +35,7 @@ Result<SidrId> Sidr::ask(const SidrQuestion& question, SidrHandler handler, Time
 void Sidr::on_req(const wire::CmMad& mad, const fabric::MadAddress& from) {
   const auto req = wire::cm_message<wire::CmSidrReq>(mad);
   wire::CmSidrRep rep{};
-  if (const SidrService* const service = find_service(req)) {
+  if (const SidrService* const service = find_service(req, from)) {
     rep = (*service)(req, from);
     ++counters_.sidr_served;
   } else {
@@ -40,7 +47,10 @@ void Sidr::on_req(const wire::CmMad& mad, const fabric::MadAddress& from) {
   send_(from, wire::make_cm_mad(mad.hdr.tid.host(), rep), false);
 }
 
-const SidrService* Sidr::find_service(const wire::CmSidrReq& req) const {
+/// A stranger may write any P_Key into a request, but the port has checked that of the packet.
+const SidrService* Sidr::find_service(const wire::CmSidrReq& req,
+                                      const fabric::MadAddress& from) const {
+  if (!same_partition(req.pkey.host(), from.pkey)) return nullptr;
   for (const std::uint16_t pkey : {req.pkey.host(), std::uint16_t{0}})
     if (const auto it = services_.find(key_of(req.service_id.host(), pkey)); it != services_.end())
       return &it->second;
@@ -56,9 +66,8 @@ void Sidr::on_rep(const wire::CmMad& mad, const fabric::MadAddress& from, TimePo
   }
   const Pending& asked = it->second;
   const auto question = wire::cm_message<wire::CmSidrReq>(asked.mad);
-  const bool same_partition = ((from.pkey ^ asked.to.pkey) & ~wire::kFullMemberBit) == 0;
-  if (!fabric::same_port(from, asked.to) || !same_partition || mad.hdr.tid != asked.mad.hdr.tid ||
-      rep.service_id != question.service_id) {
+  if (!fabric::same_port(from, asked.to) || !same_partition(from.pkey, asked.to.pkey) ||
+      mad.hdr.tid != asked.mad.hdr.tid || rep.service_id != question.service_id) {
     ++counters_.unexpected;
     return;
   }

@@ -46,8 +46,8 @@ class Sidr {
 
   Result<SidrId> ask(const SidrQuestion& question, SidrHandler handler, TimePoint now);
   void cancel(SidrId id) { pending_.erase(id); }
-  /// `pkey`: only requests of this partition are answered by `service`; 0: those of all partitions
-  /// that have no service of their own.
+  /// `pkey`: only requests for this partition that came in it are answered by `service`; 0: those of
+  /// all partitions that have no service of their own.
   void serve(std::uint64_t service_id, SidrService service, std::uint16_t pkey) {
     services_[key_of(service_id, pkey)] = std::move(service);
   }
@@ -78,7 +78,8 @@ class Sidr {
   [[nodiscard]] static ServiceKey key_of(std::uint64_t service_id, std::uint16_t pkey) {
     return {service_id, static_cast<std::uint16_t>(pkey & ~wire::kFullMemberBit)};
   }
-  [[nodiscard]] const SidrService* find_service(const wire::CmSidrReq& req) const;
+  [[nodiscard]] const SidrService* find_service(const wire::CmSidrReq& req,
+                                                const fabric::MadAddress& from) const;
   void finish(SidrId id, const tl::expected<wire::CmSidrRep, Errc>& outcome, TimePoint now);
 
   Send send_;

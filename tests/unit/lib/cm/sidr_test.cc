@@ -71,8 +71,8 @@ TEST(Sidr, AQuestionIsAnsweredWithTheQueuePair) {
   ASSERT_EQ(asker.sent.size(), 1U);
   EXPECT_EQ(asker.sent[0].to.lid, 9);
   // A repeated question gets the same answer. The second answer matches no question any more.
-  server.feed(asker.sent[0].mad, 7);
-  server.feed(asker.sent[0].mad, 7);
+  server.feed(asker.sent[0].mad, 7, 0x8001);
+  server.feed(asker.sent[0].mad, 7, 0x8001);
   ASSERT_EQ(server.sent.size(), 2U);
   EXPECT_EQ(server.sent[0].to.lid, 7);
   EXPECT_EQ(server.sent[0].mad.hdr.tid, asker.sent[0].mad.hdr.tid);
@@ -126,7 +126,7 @@ TEST(Sidr, E02_AServiceIsAnsweredByItsPartition) {
           if (o->status == wire::SidrStatus::kValid) qkey = o->qkey.host();
         },
         asker.now));
-    server.feed(asker.sent.back().mad, 7);
+    server.feed(asker.sent.back().mad, 7, pkey);
     asker.feed(server.sent.back().mad, 9, pkey);
     return qkey;
   };
@@ -139,6 +139,23 @@ TEST(Sidr, E02_AServiceIsAnsweredByItsPartition) {
   EXPECT_EQ(qkey_in(0x8002), 3U);
 }
 
+// A member of one partition may write the P_Key of another one into its request.
+TEST(Sidr, E02_ARequestThatCameInAnotherPartitionIsRefused) {
+  End asker{1}, server{2};
+  server.manager.serve(
+      kService, [](const auto&, const auto&) { return wire::CmSidrRep{}; }, 0x8002);
+  SidrQuestion question{.to = {.lid = 9}, .service_id = kService};
+  question.to.pkey = 0x8002;
+  ASSERT_TRUE(asker.manager.ask_service(question, {}, asker.now));
+  server.feed(asker.sent[0].mad, 7, 0xffff);
+  EXPECT_EQ(wire::cm_message<wire::CmSidrRep>(server.sent.back().mad).status,
+            wire::SidrStatus::kServiceNotSupported);
+  server.feed(asker.sent[0].mad, 7, 0x0002);
+  EXPECT_EQ(wire::cm_message<wire::CmSidrRep>(server.sent.back().mad).status,
+            wire::SidrStatus::kValid);
+  EXPECT_EQ(server.manager.counters().sidr_refused, 1U);
+}
+
 // Any port of the fabric may send an answer with the request's number.
 TEST(Sidr, E02_OnlyThePortThatWasAskedAnswers) {
   End asker{1}, server{2};
@@ -147,7 +164,7 @@ TEST(Sidr, E02_OnlyThePortThatWasAskedAnswers) {
   question.to.pkey = 0x8002;
   ASSERT_TRUE(asker.manager.ask_service(
       question, [&](const auto&, TimePoint) { ++answers; }, asker.now));
-  server.feed(asker.sent[0].mad, 7);
+  server.feed(asker.sent[0].mad, 7, 0x8002);
   const wire::CmMad good = server.sent[0].mad;
   wire::CmMad other_tid = good;
   other_tid.hdr.tid = wire::Be64{good.hdr.tid.host() + 1};
