@@ -85,10 +85,22 @@ std::size_t hw_offset(LinkKind kind) {
   return kind == LinkKind::kEthernet ? 2 : 4;
 }
 
-/// Returns false if the length is not that of this kind of link. The first address counts.
+/// True if an address of 2001 has the other form of LinkFormat::gid_word_twice. Both forms fill
+/// five units; only the repeated word distinguishes them. `octets`: the option from the address on.
+bool has_other_form(const LinkFormat& format, Octets octets) {
+  if (format.kind != LinkKind::kIbarp) return false;
+  const auto word = [&](std::size_t at) { return read<Be32>(octets, at)->host(); };
+  constexpr std::size_t kGid = offsetof(IbarpAddr, gid), kEnd = kGid + sizeof(Gid);
+  const bool repeated = word(kGid) == word(kGid + sizeof(Be32));
+  return format.gid_word_twice ? !repeated : repeated && word(kEnd) != 0;
+}
+
+/// Returns false if length or form are not those of this link. The first address counts.
 bool read_hw_option(std::optional<HwAddr>& into, const LinkFormat& format, Octets option) {
   if (option.size() != hw_option_len(format.kind)) return false;
-  if (!into) into = read_hw(format, option.subspan(hw_offset(format.kind)));
+  const Octets octets = option.subspan(hw_offset(format.kind));
+  if (has_other_form(format, octets)) return false;
+  if (!into) into = read_hw(format, octets);
   return true;
 }
 

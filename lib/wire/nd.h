@@ -91,7 +91,7 @@ enum class NdError : std::uint8_t {
   kChecksum,      ///< Wrong ICMPv6 checksum.
   kCode,          ///< Not 0.
   kOptionLength,  ///< An option of length 0, or longer than the packet.
-  kLinkAddr,      ///< Link-layer option of another medium's length, or source option from `::`.
+  kLinkAddr,      ///< Link-layer option of another length or form, or source option from `::`.
   kSource,        ///< Group; `::` in no solicitation; RA, redirect: not link-local.
   kDestination,   ///< NS from `::`: no solicited-node group; solicited NA, redirect: a group.
   kTarget,        ///< NS, NA: a group or `::`; redirect: cannot be a next hop.

@@ -155,6 +155,21 @@ TEST(Ibarp, E05_OptionHasFiveUnits) {
   EXPECT_EQ(parse_nd(LinkKind::kInfiniband, once).error(), NdError::kLinkAddr);
 }
 
+// Read in the other form, the octets would be the address of another host, or of no host.
+TEST(Ibarp, E05_OptionOfTheOtherFormIsRefused) {
+  const Bytes once = build_nd(ibarp_solicitation());
+  const Bytes again = build_nd(ibarp_solicitation(), twice_format());
+  EXPECT_EQ(parse_nd(twice_format(), once).error(), NdError::kLinkAddr);
+  EXPECT_EQ(parse_nd(LinkKind::kIbarp, again).error(), NdError::kLinkAddr);
+  // A GID that begins with two equal words differs from a repeated one in the padding.
+  NdMessage m = ibarp_solicitation();
+  IbarpAddr equal_words = kIbarp;
+  equal_words.gid = Gid::of(0xfe80'0000'fe80'0000, 7);
+  m.source_hw = HwAddr{equal_words};
+  EXPECT_EQ(*parse_nd(LinkKind::kIbarp, build_nd(m)), m);
+  EXPECT_EQ(*parse_nd(twice_format(), build_nd(m, twice_format())), m);
+}
+
 TEST(Ibarp, E05_RedirectFitsTheSmallestMtu) {
   const Bytes offending = [] {
     NdMessage m = ibarp_solicitation();
