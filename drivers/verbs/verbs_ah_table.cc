@@ -15,8 +15,7 @@ VerbsAhTable::VerbsAhTable(std::string name, fabric::Retirement& retirement, Sen
     : name_{std::move(name)},
       retirement_{retirement},
       progress_{std::move(progress)},
-      slots_{std::make_unique<std::atomic<ibv_ah*>[]>(kCapacity)},
-      qkeys_{std::make_unique<std::atomic<std::uint64_t>[]>(kCapacity)} {}
+      slots_{std::make_unique<Slot[]>(kCapacity)} {}
 
 VerbsAhTable::Key VerbsAhTable::key_of(const fabric::AhAttr& to) {
   return {to.dlid,      to.sl,         to.rate, to.global, to.tclass,
@@ -50,10 +49,9 @@ Result<fabric::AhIndex> VerbsAhTable::add(ibv_pd* pd, const PortTables& tables,
     ah = free_.back();
     free_.pop_back();
   }
-  qkeys_[ah].store(to.qkey ? kHasQkey | *to.qkey : 0, std::memory_order_relaxed);
-  if (to.qkey) any_qkey_.store(true, std::memory_order_relaxed);
-  // The worker gets the number from a ring, whose release and acquire also order this store.
-  slots_[ah].store(handle.get(), std::memory_order_release);
+  // The worker gets the number from a ring, whose release and acquire also order these stores.
+  slots_[ah].qkey.store(to.qkey ? kHasQkey | *to.qkey : 0, std::memory_order_relaxed);
+  slots_[ah].handle.store(handle.get(), std::memory_order_release);
   entries_[ah] = {key, std::move(handle), 1};
   by_key_.emplace(key, ah);
   return ah;
@@ -63,7 +61,7 @@ void VerbsAhTable::remove(fabric::AhIndex ah) {
   expects_management();
   if (ah >= entries_.size() || entries_[ah].users == 0 || --entries_[ah].users != 0) return;
   Entry& entry = entries_[ah];
-  slots_[ah].store(nullptr, std::memory_order_relaxed);
+  slots_[ah].handle.store(nullptr, std::memory_order_relaxed);
   if (const auto it = by_key_.find(entry.key); it != by_key_.end() && it->second == ah)
     by_key_.erase(it);
   doomed_.push_back({std::move(entry.handle), std::nullopt, retirement_.start(), ah});
@@ -92,7 +90,7 @@ void VerbsAhTable::reclaim() {
 void VerbsAhTable::forget_device() {
   expects_management();
   for (fabric::AhIndex ah = 0; ah < entries_.size(); ++ah) {
-    slots_[ah].store(nullptr, std::memory_order_relaxed);
+    slots_[ah].handle.store(nullptr, std::memory_order_relaxed);
     entries_[ah].handle.reset();
   }
   by_key_.clear();

@@ -53,14 +53,12 @@ class VerbsAhTable {
 
   /// Returns null if there is no such handle.
   [[nodiscard]] ibv_ah* find(fabric::AhIndex ah) const noexcept {
-    return ah < kCapacity ? slots_[ah].load(std::memory_order_relaxed) : nullptr;
+    return ah < kCapacity ? slots_[ah].handle.load(std::memory_order_relaxed) : nullptr;
   }
 
   /// Q_Key of packets to a handle: its own, or that of the queue.
   [[nodiscard]] std::uint32_t qkey_of(fabric::AhIndex ah, std::uint32_t of_queue) const noexcept {
-    if (!any_qkey_.load(std::memory_order_relaxed)) [[likely]]
-      return of_queue;
-    const std::uint64_t own = qkeys_[ah].load(std::memory_order_relaxed);
+    const std::uint64_t own = slots_[ah].qkey.load(std::memory_order_relaxed);
     return (own & kHasQkey) != 0 ? static_cast<std::uint32_t>(own) : of_queue;
   }
 
@@ -68,6 +66,12 @@ class VerbsAhTable {
   static constexpr std::uint64_t kHasQkey = 1ULL << 32;
   using Key = std::tuple<std::uint16_t, std::uint8_t, std::uint8_t, bool, std::uint8_t,
                          std::uint8_t, std::uint32_t, wire::Gid, std::optional<std::uint32_t>>;
+  /// The worker's part of a handle, in one cache line.
+  struct alignas(16) Slot {
+    std::atomic<ibv_ah*> handle{nullptr};
+    std::atomic<std::uint64_t> qkey{0};  ///< With kHasQkey if it has one.
+  };
+  static_assert(sizeof(Slot) == 16);
   struct Entry {
     Key key;
     AhPtr handle;
@@ -85,11 +89,8 @@ class VerbsAhTable {
   std::string name_;
   fabric::Retirement& retirement_;
   SendProgress progress_;
-  std::unique_ptr<std::atomic<ibv_ah*>[]> slots_;
-  /// Q_Keys of handles that have one, with kHasQkey. Ordered by the store of the slot.
-  std::unique_ptr<std::atomic<std::uint64_t>[]> qkeys_;
-  std::atomic<bool> any_qkey_{false};  ///< A handle with a Q_Key has existed.
-  std::vector<Entry> entries_;         ///< Index: number of the handle.
+  std::unique_ptr<Slot[]> slots_;
+  std::vector<Entry> entries_;  ///< Index: number of the handle.
   std::map<Key, fabric::AhIndex> by_key_;
   std::vector<fabric::AhIndex> free_;
   std::deque<Doomed> doomed_;
