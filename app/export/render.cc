@@ -172,6 +172,7 @@ Json counters_json(const mgmt::LinkInfo& link) {
                    {"arp_unsent", c.arp_unsent},
                    {"nd_unsent", c.nd.unsent + c.nd_unsent},
                    {"address_conflicts", c.address_conflicts},
+                   {"paths_refused", c.paths_refused},
                    {"contradictions", c.contradictions},
                    {"group_queries", c.group_queries},
                    {"group_absent", c.group_absent},

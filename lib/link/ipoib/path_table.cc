@@ -22,9 +22,9 @@ constexpr Duration kQueryInterval = std::chrono::seconds(1);
 constexpr std::size_t kMaxQueries = 256;
 constexpr std::size_t kMaxWaitingFrames = 256;
 constexpr std::size_t kMaxWaitingPerPath = 8;
-/// Paths with a Q_Key of their own that only frames of this node have used. A host can ask with
-/// ever new Q_Keys, so the oldest ones give way.
-constexpr std::size_t kMaxAnswered = 256;
+/// Paths to one port with a Q_Key of their own. A host can send ever new Q_Keys, and each path has
+/// an address handle.
+constexpr std::size_t kMaxQkeys = 16;
 /// Spacing of paths that are queried again after an event.
 constexpr Duration kRefreshSpacing = std::chrono::milliseconds(2);
 
@@ -47,7 +47,9 @@ PathTable::~PathTable() {
 
 PathState PathTable::acquire(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) {
   now_ = now;
-  Path& p = find_or_make(key_of(hw));
+  Path* const found = find_or_make(key_of(hw));
+  if (found == nullptr) return PathState::kFailed;
+  Path& p = *found;
   const bool rested = p.unused();
   p.users.insert(user);
   if (p.state == PathState::kReady) p.expires = kNever;
@@ -107,9 +109,9 @@ void PathTable::describe(const wire::HwAddr& hw, NeighbourInfo& out) const {
 
 void PathTable::send(const wire::HwAddr& to, std::span<const std::byte> frame, TimePoint now) {
   now_ = now;
-  const PathKey key = key_of(to);
-  if (key.qkey && find(key) == nullptr) make_room(key);
-  Path& p = find_or_make(key);
+  Path* const found = find_or_make(key_of(to));
+  if (found == nullptr) return count_unsent(frame);
+  Path& p = *found;
   const std::uint32_t qpn = to.datagram_addr().qpn;
   const bool room = frames_waiting_ < kMaxWaitingFrames && p.waiting.size() < kMaxWaitingPerPath;
   if (p.state == PathState::kReady) {
@@ -157,7 +159,8 @@ void PathTable::resume(std::optional<std::uint8_t> tclass, std::uint16_t mtu, st
 
 void PathTable::pin(const PathKey& key, const fabric::AhAttr& attr, TimePoint now) {
   now_ = now;
-  Path& p = find_or_make(key);
+  Path* const found = find(key);
+  Path& p = found != nullptr ? *found : make(key);
   sa_.cancel(p.query);
   if (std::exchange(p.query, sa::kNoTransaction) != sa::kNoTransaction) --queries_;
   p.pinned = true;
@@ -198,7 +201,6 @@ void PathTable::clear() {
   operational_ = false;
   for (auto& [key, p] : paths_) p.users.clear();
   while (!paths_.empty()) erase(paths_.begin()->second);
-  answered_.clear();
 }
 
 // --- Paths ---
@@ -212,17 +214,34 @@ PathTable::Path* PathTable::find(const PathKey& key) {
   return const_cast<Path*>(std::as_const(*this).find(key));
 }
 
-PathTable::Path& PathTable::find_or_make(const PathKey& key) {
+PathTable::Path& PathTable::make(const PathKey& key) {
+  if (key.qkey) qkeys_[key.gid].push_back(*key.qkey);
   return paths_.try_emplace(key, key).first->second;
 }
 
-/// Notes a path that is made for an answer, and ends the oldest such path if there are too many.
-void PathTable::make_room(const PathKey& key) {
-  answered_.push_back(key);
-  if (answered_.size() <= kMaxAnswered) return;
-  Path* const oldest = find(answered_.front());
-  answered_.pop_front();
-  if (oldest != nullptr && oldest->users.empty() && !oldest->pinned) erase(*oldest);
+/// Returns null if the port has too many paths already.
+PathTable::Path* PathTable::find_or_make(const PathKey& key) {
+  if (Path* const p = find(key)) return p;
+  const bool own_qkey = key.qkey && key.qkey != link_qkey_;
+  if (own_qkey && !make_room(key.gid)) {
+    ++counters_.paths_refused;
+    return nullptr;
+  }
+  return &make(key);
+}
+
+/// Ends the oldest path to the port that has no user, if there are too many. Returns false if all
+/// are in use.
+bool PathTable::make_room(const wire::Gid& gid) {
+  const auto it = qkeys_.find(gid);
+  if (it == qkeys_.end() || it->second.size() < kMaxQkeys) return true;
+  for (const std::uint32_t qkey : it->second) {
+    Path& p = *find({gid, qkey});
+    if (!p.users.empty() || p.pinned) continue;
+    erase(p);
+    return true;
+  }
+  return false;
 }
 
 void PathTable::erase(Path& p) {
@@ -231,7 +250,12 @@ void PathTable::erase(Path& p) {
   drop_waiting(p);
   if (p.ah != fabric::kNoAh) actions_.destroy_ah(p.ah);
   timers_.set(p.key, p.wake, kNever);
-  paths_.erase(PathKey{p.key});
+  const PathKey key = p.key;
+  paths_.erase(key);
+  if (!key.qkey) return;
+  const auto it = qkeys_.find(key.gid);
+  std::erase(it->second, *key.qkey);
+  if (it->second.empty()) qkeys_.erase(it);
 }
 
 void PathTable::schedule(Path& p) {

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <optional>
 #include <set>
@@ -33,6 +32,7 @@ struct PathKey {
 
   // A conversion, because a GID alone names a path with the link's Q_Key.
   PathKey(const wire::Gid& of) : gid{of} {}
+  PathKey(const wire::Gid& of, std::uint32_t with) : gid{of}, qkey{with} {}
   /// The Q_Key of a multicast group is that of the link.
   explicit PathKey(const wire::DatagramAddr& to) : gid{to.gid} {
     if (!gid.is_multicast()) qkey = to.qkey;
@@ -131,10 +131,11 @@ class PathTable final : public NeighbourPaths {
   [[nodiscard]] static PathKey key_of(const wire::HwAddr& hw) {
     return PathKey{hw.datagram_addr()};
   }
-  void make_room(const PathKey& key);
   [[nodiscard]] const Path* find(const PathKey& key) const;
   Path* find(const PathKey& key);
-  Path& find_or_make(const PathKey& key);
+  Path& make(const PathKey& key);
+  [[nodiscard]] Path* find_or_make(const PathKey& key);
+  [[nodiscard]] bool make_room(const wire::Gid& gid);
   void erase(Path& p);
   void schedule(Path& p);
   void query(Path& p, TimePoint now);
@@ -164,7 +165,8 @@ class PathTable final : public NeighbourPaths {
   std::size_t frames_waiting_ = 0;
   TimePoint now_{};  ///< Latest time seen, for functions without a time argument.
   std::unordered_map<PathKey, Path, PathKeyHash> paths_;
-  std::deque<PathKey> answered_;  ///< Paths of make_room(), oldest first; some may be gone.
+  /// Q_Keys of the paths to each port, oldest first; none for those without a Q_Key.
+  std::unordered_map<wire::Gid, std::vector<std::uint32_t>> qkeys_;
   TimeOrder<PathKey> timers_;
 };
 
