@@ -62,7 +62,6 @@ BroadcastMembership::~BroadcastMembership() {
 void BroadcastMembership::cancel() {
   sa_.cancel(std::exchange(transaction_, sa::kNoTransaction));
   if (finder_ != nullptr) finder_->cancel();
-  found_ = false;
 }
 
 void BroadcastMembership::start(TimePoint now) {
@@ -193,7 +192,7 @@ std::string BroadcastMembership::what() const {
 }
 
 /// Finds the group, then joins it. Each confirmation begins so, too: its parameters may have
-/// changed. A member stays one without an answer.
+/// changed. Without an answer a member confirms the group that it has: the SA may have forgotten it.
 void BroadcastMembership::find(TimePoint now) {
   if (state_ != State::kMember) {
     if (reason_.empty()) reason_ = "search of the broadcast group: no answer yet";
@@ -202,15 +201,16 @@ void BroadcastMembership::find(TimePoint now) {
   }
   finder_->find(
       [this](const Status& status, TimePoint at) {
-        found_ = status.has_value();
-        if (found_) return join(at);
+        unanswered_ = !status;
+        if (status) return ask_sa(at);
         ++counters_.joins_failed;
-        if (state_ != State::kMember)
+        if (state_ != State::kMember) {
           give_reason(status.error().what, State::kJoining, at);
-        else
-          log(LogArea::kLink, LogLevel::kWarning, "{}: {}; staying up", config_.name,
-              status.error().what);
-        try_later(at);
+          return try_later(at);
+        }
+        log(LogArea::kLink, LogLevel::kWarning, "{}: {}; staying up", config_.name,
+            status.error().what);
+        ask_sa(at);
       },
       now);
 }
@@ -223,7 +223,11 @@ void BroadcastMembership::join(TimePoint now) {
     if (creating_) search_anew();
     return try_later(now);
   }
-  if (finder_ != nullptr && !std::exchange(found_, false)) return find(now);
+  if (finder_ != nullptr) return find(now);
+  ask_sa(now);
+}
+
+void BroadcastMembership::ask_sa(TimePoint now) {
   ++counters_.joins_sent;
   constexpr auto kFull = wire::join_state::kFullMember;
   leave_former(now);
@@ -263,9 +267,13 @@ void BroadcastMembership::on_answer(const sa::Outcome& outcome, TimePoint now) {
   }
   state_ = State::kMember;
   reason_.clear();
-  backoff_ = config_.join_backoff_min;
-  if (config_.membership_refresh > Duration::zero())
-    due_ = now + jitter_.around(config_.membership_refresh, kSpread);
+  if (unanswered_) {
+    try_later(now);
+  } else {
+    backoff_ = config_.join_backoff_min;
+    if (config_.membership_refresh > Duration::zero())
+      due_ = now + jitter_.around(config_.membership_refresh, kSpread);
+  }
   owner_.on_membership_changed(now);
 }
 

@@ -67,6 +67,7 @@ class BroadcastMembership {
   [[nodiscard]] Status may_ask() const;
   void find(TimePoint now);
   void join(TimePoint now);
+  void ask_sa(TimePoint now);
   bool look_further(TimePoint now);
   void search_anew();
   void on_answer(const sa::Outcome& outcome, TimePoint now);
@@ -93,7 +94,7 @@ class BroadcastMembership {
   bool sa_registered_ = false;  ///< The SA may count this port as a member.
   wire::Gid port_;              ///< GID of that membership; valid with sa_registered_.
   wire::Gid group_;             ///< MGID of that membership; valid with sa_registered_.
-  bool found_ = false;          ///< `finder_` has an answer for the attempt that is under way.
+  bool unanswered_ = false;     ///< The latest search of `finder_` failed.
   sa::TransactionId transaction_ = sa::kNoTransaction;
   TimePoint began_{};  ///< Latest attempt.
   Duration backoff_{};
