@@ -7,6 +7,7 @@ namespace ipoib::link {
 
 /// Neighbours that name a former broadcast group are forgotten; packets ask for them again.
 void BroadcastGroups::resume(const wire::McMemberRecord& broadcast, TimePoint) {
+  operational_ = true;
   mlid_ = broadcast.mlid.host();
   const wire::Gid former = std::exchange(mgid_, broadcast.mgid);
   if (former.is_zero() || former == mgid_) return;
@@ -54,10 +55,14 @@ std::vector<GroupInfo> BroadcastGroups::list(TimePoint) const {
     GroupInfo row;
     row.group = group;
     row.iface = around_.config.name;
-    row.lladdr = wire::to_string(mgid_);
-    row.mlid = mlid_;
     row.joins = joins;
-    row.state = "member";
+    row.state = "waiting";
+    if (operational_) {
+      row.lladdr = wire::to_string(mgid_);
+      row.mlid = mlid_;
+      row.state = "member";
+      row.join_state = wire::join_state::kFullMember;
+    }
     rows.push_back(std::move(row));
   }
   return rows;
