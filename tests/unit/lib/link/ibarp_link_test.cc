@@ -80,13 +80,17 @@ class Of2001 : private PortOf2001, public SimIpoibLink {
   }
   /// The last question is answered.
   void reply(wire::SidrStatus status, std::span<const std::byte> data) {
-    const auto req = wire::cm_message<wire::CmSidrReq>(mads.back());
+    reply_to(mads.back(), status, data);
+  }
+  void reply_to(const wire::CmMad& question, wire::SidrStatus status,
+                std::span<const std::byte> data) {
+    const auto req = wire::cm_message<wire::CmSidrReq>(question);
     wire::CmSidrRep rep{};
     rep.request_id = req.request_id;
     rep.service_id = req.service_id;
     rep.status = status;
     wire::set_private(rep.private_data, data);
-    feed(wire::make_cm_mad(mads.back().hdr.tid.host(), rep));
+    feed(wire::make_cm_mad(question.hdr.tid.host(), rep));
   }
   void feed(const wire::CmMad& mad) {
     fabric::ReceivedMad received;
@@ -251,6 +255,89 @@ TEST(IbarpLink, E02_RefusalsTimeOutsAndBadAnswersAreNamedAndRetried) {
   EXPECT_EQ(t.link.state(), State::kUp) << t.link.reason();
 }
 
+// Each invalid answer is counted by its fault, and none makes the link join.
+TEST(IbarpLink, E02_InvalidAnswersAreCountedByTheirFault) {
+  using wire::IbarpError;
+  const std::vector<std::pair<IbarpError, std::function<void(wire::IbarpBroadcast&)>>> rows{
+      {IbarpError::kDlid, [](auto& g) { g.mlid = 0xbfff; }},
+      {IbarpError::kDgid, [](auto& g) { g.mgid.bytes[0] = std::byte{0xfe}; }},
+      {IbarpError::kPkey, [](auto& g) { g.pkey = 0x8000; }},
+      {IbarpError::kPkey, [](auto& g) { g.pkey = 0x8123; }}};
+  Of2001 t;
+  t.start();
+  std::array<std::uint64_t, wire::kIbarpErrorCount> errors{};
+  for (const auto& [error, change] : rows) {
+    auto group = t.found;
+    change(group);
+    t.reply(wire::SidrStatus::kValid, wire::build_ibarp_broadcast(group));
+    ++errors[static_cast<std::size_t>(error)];
+    EXPECT_EQ(t.link.counters().sidr.errors, errors);
+    EXPECT_TRUE(t.link.reason().ends_with(wire::to_string(error))) << t.link.reason();
+    t.pass_until_asked();
+  }
+  EXPECT_EQ(t.link.counters().sidr.invalid, rows.size());
+  EXPECT_TRUE(t.sa.joins.empty());
+  EXPECT_EQ(t.link.state(), State::kJoining);
+}
+
+// Everything that can happen to a port happens while a question is open. Its answer is late then.
+TEST(IbarpLink, E02_PortEventsEndTheOpenQuestion) {
+  using fabric::PortEvent;
+  for (const auto event : {PortEvent::kFatal, PortEvent::kPortDown, PortEvent::kPortActive,
+                           PortEvent::kLidChange, PortEvent::kPkeyChange, PortEvent::kSmChange,
+                           PortEvent::kClientReregister, PortEvent::kGidChange}) {
+    Of2001 t;
+    t.start();
+    ASSERT_EQ(t.mads.size(), 1U);
+    const auto first = t.mads.back();
+    if (event == PortEvent::kFatal || event == PortEvent::kPortDown)
+      t.actions.attr.state = fabric::PortState::kDown;
+    if (event == PortEvent::kPkeyChange) t.actions.attr.pkeys = {0x8001};
+    if (event == PortEvent::kGidChange) t.actions.attr.guid += 0x100;
+    if (event == PortEvent::kLidChange) t.actions.attr.lid = 22;
+    if (event == PortEvent::kSmChange) t.actions.attr.sm_lid = 9;
+    t.link.on_port_event(event, t.now);
+    const bool lost =
+        t.actions.attr.state != fabric::PortState::kActive || event == PortEvent::kPkeyChange;
+    EXPECT_EQ(t.link.state(), lost ? State::kWaiting : State::kJoining) << t.link.reason();
+    t.reply_to(first, wire::SidrStatus::kValid, wire::build_ibarp_broadcast(t.found));
+    t.pass(10ms);
+    EXPECT_TRUE(t.sa.joins.empty()) << "a late answer to a question that nobody has any more";
+    EXPECT_EQ(t.link.counters().sidr.answered, 0U);
+    t.actions.attr.state = fabric::PortState::kActive;
+    t.actions.attr.pkeys = {wire::kDefaultPkey};
+    t.link.on_port_event(PortEvent::kPortActive, t.now);
+    if (t.mads.size() == 1) t.pass_until_asked();
+    EXPECT_EQ(t.asked.lid, event == PortEvent::kSmChange ? 9 : kSmLid);
+    t.reply_found();
+    EXPECT_EQ(t.link.state(), State::kUp) << t.link.reason();
+  }
+}
+
+TEST(IbarpLink, E02_StopEndsTheOpenQuestion) {
+  Of2001 t;
+  t.start();
+  const auto first = t.mads.back();
+  t.link.stop(t.now);
+  EXPECT_EQ(t.link.state(), State::kStopped);
+  t.reply_to(first, wire::SidrStatus::kValid, wire::build_ibarp_broadcast(t.found));
+  t.pass(20s);
+  EXPECT_EQ(t.mads.size(), 1U) << "nothing is sent any more";
+  EXPECT_TRUE(t.sa.joins.empty());
+  t.start();
+  t.reply_found();
+  EXPECT_EQ(t.link.state(), State::kUp) << t.link.reason();
+  // The question of a member that confirms its group ends, too.
+  t.link.on_port_event(fabric::PortEvent::kClientReregister, t.now);
+  t.pass_until_asked();
+  t.link.stop(t.now);
+  t.reply_found();
+  t.pass(20s);
+  EXPECT_EQ(t.link.state(), State::kStopped);
+  EXPECT_EQ(t.sa.leaves.size(), 1U);
+  t.expect_nothing_left();
+}
+
 // A group whose MLID the SA has changed since: the server is asked again.
 TEST(IbarpLink, E02_AnotherMlidIsAskedForAgain) {
   Of2001 t;
@@ -277,6 +364,7 @@ TEST(IbarpLink, E02_ParametersAreFoundAgain) {
     t.link.on_port_event(event, t.now);
     t.pass(20s);
     EXPECT_GE(t.mads.size(), asked + 5) << "one request and its retries";
+    EXPECT_GE(t.sa.joins.size(), 2U) << "the SA may have forgotten the member";
     EXPECT_EQ(t.link.state(), State::kUp) << t.link.reason();
     EXPECT_EQ(t.link.parameters().qkey, kFoundQkey);
     t.pass_until_asked();
@@ -284,6 +372,27 @@ TEST(IbarpLink, E02_ParametersAreFoundAgain) {
     EXPECT_EQ(t.link.state(), State::kUp) << t.link.reason();
     EXPECT_EQ(t.link.parameters().qkey, 0x8001'0d0dU);
   }
+}
+
+// The SA must know the new address of the port, also while the server is silent.
+TEST(IbarpLink, E02_AnotherGidIsJoinedWithoutAnAnswer) {
+  Of2001 t;
+  t.bring_up();
+  const auto old = t.actions.attr.gid();
+  t.actions.attr.guid += 0x100;
+  t.actions.frames.clear();
+  t.link.on_port_event(fabric::PortEvent::kGidChange, t.now);
+  t.pass(10s);
+  EXPECT_EQ(t.link.state(), State::kUp) << t.link.reason();
+  const auto port_of = [](const wire::SaMad& mad) {
+    return wire::read<wire::McMemberRecord>(mad.data)->port_gid;
+  };
+  ASSERT_GE(t.sa.joins.size(), 2U);
+  EXPECT_EQ(port_of(t.sa.joins.back()), t.actions.attr.gid());
+  ASSERT_EQ(t.sa.leaves.size(), 1U);
+  EXPECT_EQ(port_of(t.sa.leaves[0]), old);
+  ASSERT_FALSE(t.actions.frames.empty()) << "the new address is announced";
+  EXPECT_EQ(Of2001::record_of(t.actions.frames.front())->sender_hw, wire::HwAddr{t.own()});
 }
 
 TEST(IbarpLink, E02_LeavesTheGroupThatItJoined) {
@@ -307,17 +416,23 @@ TEST(IbarpLink, E02_LeavesTheGroupThatItJoined) {
   EXPECT_EQ(mgid_of(t.sa.leaves[1]), t.found.mgid);
 }
 
-// A host that asks with ever new Q_Keys takes no more address handles than the limit, and another
-// host is answered.
+// A host that asks with ever new Q_Keys and addresses takes few address handles, and other hosts are
+// answered, also one at the same port with the Q_Key of the link.
 TEST(IbarpLink, E03_AHostWithEverNewQkeysTakesFewHandles) {
   Of2001 t;
   t.bring_up();
   for (std::uint32_t qkey = 1; qkey <= 3000; ++qkey) {
-    t.arp(wire::ArpOp::kRequest, t.host(0xc, 0x60, 4, qkey), "10.0.0.3",
-          wire::HwAddr::zero(wire::LinkKind::kIbarp), "10.0.0.1");
+    t.arp(wire::ArpOp::kRequest, t.host(0xc, 0x60, 4, qkey),
+          fmt::format("10.0.0.{}", 3 + qkey % 250), wire::HwAddr::zero(wire::LinkKind::kIbarp),
+          "10.0.0.1");
     if (qkey % 20 == 0) t.pass(10ms);
   }
-  EXPECT_LE(t.actions.ahs.size(), 300U);
+  EXPECT_LE(t.actions.ahs.size(), 20U);
+  EXPECT_GE(t.link.counters().paths_refused, 1U);
+  t.want(ip("10.0.0.254"));
+  t.arp(wire::ArpOp::kReply, t.host(0xc, 0x61, 4, kFoundQkey), "10.0.0.254", t.own(), "10.0.0.1");
+  t.pass(10ms);
+  EXPECT_TRUE(t.sink.valid(ip("10.0.0.254")));
   t.actions.frames.clear();
   t.arp(wire::ArpOp::kRequest, t.host(0xb, 0x50, 3, 0x1234), "10.0.0.2",
         wire::HwAddr::zero(wire::LinkKind::kIbarp), "10.0.0.1");
@@ -351,6 +466,19 @@ TEST(IbarpLink, E02_ServesItsOwnGroup) {
   EXPECT_EQ(group->sl, 5);
   EXPECT_EQ(group->flow_label, 0x12345U);
   EXPECT_EQ(t.link.counters().sidr.served, 1U);
+  // The SA denies the group: the parameters are those of the past.
+  t.sa.join_status = static_cast<std::uint16_t>(wire::MadStatus::kSaRequestInvalid);
+  t.link.on_port_event(fabric::PortEvent::kClientReregister, t.now);
+  t.pass(500ms);
+  ASSERT_EQ(t.link.state(), State::kJoining);
+  t.feed(wire::make_cm_mad(9, req));
+  EXPECT_EQ(wire::cm_message<wire::CmSidrRep>(t.mads.back()).status,
+            wire::SidrStatus::kServiceNotSupported);
+  t.sa.join_status = 0;
+  t.pass(30s);
+  ASSERT_EQ(t.link.state(), State::kUp) << t.link.reason();
+  t.feed(wire::make_cm_mad(9, req));
+  EXPECT_EQ(wire::cm_message<wire::CmSidrRep>(t.mads.back()).status, wire::SidrStatus::kValid);
 }
 
 // Each neighbour is sent to with the Q_Key of its address and the fields of its path.
@@ -382,6 +510,48 @@ TEST(IbarpLink, E03_E04_NeighboursHaveTheirOwnQkey) {
   EXPECT_EQ(record->op, wire::ArpOp::kReply);
   EXPECT_EQ(record->sender_hw, wire::HwAddr{t.own()});
   EXPECT_EQ(record->target_hw, wire::HwAddr{other});
+}
+
+// The SA chooses the traffic class of a path; that of SIDR is the broadcast group's.
+TEST(IbarpLink, E04_PathsHaveTheTrafficClassOfTheirRecord) {
+  Of2001 t;
+  t.bring_up();
+  const auto peer = t.host(0xb, 0x50, 3, kFoundQkey);
+  auto& path = t.sa.paths.at(peer.gid);
+  path.tclass = 0x44;
+  path.raw_flow_hop.set(0x00321 << 8 | 7);
+  t.want(ip("10.0.0.2"));
+  t.arp(wire::ArpOp::kReply, peer, "10.0.0.2", t.own(), "10.0.0.1");
+  t.pass(10ms);
+  ASSERT_EQ(t.sa.path_queries.size(), 1U);
+  EXPECT_EQ(t.sa.path_queries[0].hdr.comp_mask.host() & wire::PathRecord::kTclass, 0U);
+  const auto* const entry = t.sink.find(ip("10.0.0.2"));
+  ASSERT_NE(entry, nullptr);
+  const auto& ah = t.actions.ahs.at(entry->ah);
+  EXPECT_EQ(ah.tclass, 0x44);
+  EXPECT_EQ(ah.flow_label, 0x321U);
+  EXPECT_EQ(ah.hop_limit, 7);
+  EXPECT_EQ(ah.dgid, peer.gid);
+}
+
+TEST(IbarpLink, E03_StaticNeighboursHave32Octets) {
+  Of2001 t;
+  t.bring_up();
+  const auto peer = t.host(0xb, 0x50, 3, 0x1234);
+  const auto rfc4391 = wire::to_string(wire::LinkAddr{0, peer.qpn, peer.gid});
+  const auto refused = t.link.add_static(ip("10.0.0.2"), rfc4391, 9, 1, t.now);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().what.find("of 32 octets"), std::string::npos) << refused.error().what;
+  ASSERT_TRUE(t.link.add_static(ip("10.0.0.2"), wire::to_string(peer), 9, 1, t.now));
+  t.pass(10ms);
+  EXPECT_EQ(t.row("10.0.0.2").lladdr, wire::to_string(peer));
+  EXPECT_EQ(t.row("10.0.0.2").qpn, 0x50U);
+  const auto* const entry = t.sink.find(ip("10.0.0.2"));
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(t.actions.ahs.at(entry->ah).dlid, 9);
+  EXPECT_EQ(t.actions.ahs.at(entry->ah).qkey, 0x1234U);
+  EXPECT_TRUE(t.sa.path_queries.empty());
+  EXPECT_TRUE(t.link.remove_neighbour(ip("10.0.0.2")));
 }
 
 // The draft can be read so that a reply keeps the sender of its request, and so that it does not.
@@ -431,6 +601,58 @@ TEST(IbarpLink, E07_MtuIs2048OrWhatThePathCarries) {
   }
 }
 
+// "If a Router Advertisement … has an MTU option specifying an MTU larger than 2048 … MUST …
+// be ignored": what the path carries is the limit where it is lower.
+TEST(IbarpLink, E07_SmallerMtuOfARouterIsTakenALargerIgnored) {
+  for (const auto& [code, mtu] : std::map<std::uint8_t, std::uint16_t>{{4, 2044}, {5, 2048}}) {
+    LinkConfig config = ibarp_config();
+    config.ip6.enabled = true;
+    Of2001 t{config};
+    t.actions.attr.mtu = 5;
+    t.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, code);
+    t.bring_up();
+    t.pass(5s);
+    const auto hear = [&](std::uint32_t octets) {
+      wire::NdMessage m;
+      m.type = wire::Icmp6Type::kRouterAdvertisement;
+      m.src = ip("fe80::99");
+      m.dst = wire::all_nodes();
+      m.source_hw = wire::HwAddr{t.host(0xb, 0x50, 3, kFoundQkey)};
+      m.mtu = octets;
+      t.link.on_nd(wire::build_nd(m), t.now);
+      t.pass(2s);
+      return t.link.mtu6();
+    };
+    for (const std::uint32_t larger : {2049U, 4092U, 0x1'0000U + 1500U})
+      EXPECT_EQ(hear(larger), mtu) << larger;
+    EXPECT_EQ(hear(1500), 1500);
+    EXPECT_EQ(t.link.mtu(), mtu) << "IPv4 is not affected";
+  }
+}
+
+// A port with another GUID has another EUI-64, which is the interface identifier.
+TEST(IbarpLink, E06_AnotherGuidMakesAnotherAddress) {
+  LinkConfig config = ibarp_config();
+  config.ip6.enabled = true;
+  Of2001 t{config};
+  t.bring_up();
+  t.pass(5s);
+  const auto local = [&] { return wire::to_string(t.link.addresses6().at(0).address.addr); };
+  EXPECT_EQ(local(), "fe80::202:c903:0:a");
+  t.actions.attr.guid += 0x100;
+  t.actions.frames.clear();
+  t.link.on_port_event(fabric::PortEvent::kGidChange, t.now);
+  t.pass_until_asked();
+  t.reply_found();
+  t.pass(5s);
+  EXPECT_EQ(local(), "fe80::202:c903:0:10a");
+  // The new address is announced, with the new EUI-64, and the old GID leaves the group.
+  const auto record = Of2001::record_of(t.actions.frames.front());
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->sender_hw, wire::HwAddr{t.own()});
+  EXPECT_EQ(t.sa.leaves.size(), 1U);
+}
+
 // The group of IPv6 multicast is the broadcast group; no other one is joined.
 TEST(IbarpLink, E06_Ipv6UsesTheEui64AndTheBroadcastGroup) {
   LinkConfig config = ibarp_config();
@@ -459,6 +681,22 @@ TEST(IbarpLink, E06_Ipv6UsesTheEui64AndTheBroadcastGroup) {
   EXPECT_EQ(t.sink.installed.rbegin()->second.qpn, wire::kMulticastQpn);
 }
 
+TEST(IbarpLink, GroupsWaitForTheLink) {
+  Of2001 t;
+  ASSERT_TRUE(t.link.join_group(ip("239.1.2.3"), t.now));
+  const auto state = [&] { return t.link.groups(t.now).at(0).state; };
+  EXPECT_EQ(state(), "waiting");
+  t.bring_up();
+  t.actions.attr.pkeys = {0x8001};
+  t.link.on_port_event(fabric::PortEvent::kPkeyChange, t.now);
+  const auto rows = t.link.groups(t.now);
+  ASSERT_FALSE(rows.empty());
+  for (const auto& row : rows) {
+    EXPECT_EQ(row.state, "waiting");
+    EXPECT_EQ(row.mlid, 0);
+  }
+}
+
 TEST(IbarpLink, JoinsAreCountedLocally) {
   Of2001 t;
   t.bring_up();
@@ -471,6 +709,8 @@ TEST(IbarpLink, JoinsAreCountedLocally) {
   ASSERT_NE(row, groups.end());
   EXPECT_EQ(row->joins, 2U);
   EXPECT_EQ(row->mlid, 0xc000);
+  EXPECT_EQ(row->state, "member");
+  EXPECT_EQ(row->join_state, wire::join_state::kFullMember);
   EXPECT_TRUE(t.link.leave_group(ip("239.1.2.3"), t.now));
   EXPECT_TRUE(t.link.leave_group(ip("239.1.2.3"), t.now));
   EXPECT_FALSE(t.link.leave_group(ip("239.1.2.3"), t.now));
