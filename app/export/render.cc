@@ -5,6 +5,7 @@
 #include <toml++/toml.h>
 
 #include <chrono>
+#include <span>
 #include <sstream>
 
 #include "app/config/config.h"
@@ -46,12 +47,12 @@ void add_traffic(Json& object, const mgmt::TrafficInfo& traffic) {
   object["drops"] = drops_of(traffic.drops);
 }
 
-/// Returns the errors of neighbour discovery messages that occurred.
-Json nd_errors(const link::NdCounters& nd) {
+/// Returns the errors that occurred, by name. `counts`: indexed by Error.
+template <class Error>
+Json errors_json(std::span<const std::uint64_t> counts) {
   Json object = Json::object();
-  for (std::size_t i = 0; i < nd.errors.size(); ++i)
-    if (nd.errors[i] != 0)
-      object[std::string{wire::to_string(static_cast<wire::NdError>(i))}] = nd.errors[i];
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] != 0) object[std::string{wire::to_string(static_cast<Error>(i))}] = counts[i];
   return object;
 }
 
@@ -78,7 +79,7 @@ void add_resolution(Json& counters, const link::NdCounters& nd, const link::Rarp
   counters.update({{"nd_sent", nd.sent},
                    {"nd_received", nd.received},
                    {"nd_invalid", nd.invalid},
-                   {"nd_errors", nd_errors(nd)},
+                   {"nd_errors", errors_json<wire::NdError>(nd.errors)},
                    {"rarp_requests", rarp.requests},
                    {"rarp_answered", rarp.answered},
                    {"rarp_asked", rarp.asked},
@@ -131,7 +132,12 @@ Json to_json(const cm::ManagerCounters& c) {
                  {"refused_fields", c.refused_fields},
                  {"refused_full", c.refused_full},
                  {"refused_stale", c.refused_stale},
-                 {"laps_refused", c.laps_refused}};
+                 {"laps_refused", c.laps_refused},
+                 {"sidr_requests", c.sidr_requests},
+                 {"sidr_answered", c.sidr_answered},
+                 {"sidr_timed_out", c.sidr_timed_out},
+                 {"sidr_served", c.sidr_served},
+                 {"sidr_refused", c.sidr_refused}};
   add_by_message(object, "sent", c.sent);
   add_by_message(object, "repeated", c.repeated);
   add_by_message(object, "received", c.received);
@@ -166,13 +172,13 @@ Json counters_json(const mgmt::LinkInfo& link) {
                    {"joins_failed", c.joins_failed},
                    {"path_queries", c.path_queries},
                    {"path_failures", c.path_failures},
+                   {"paths_refused", c.paths_refused},
                    {"arp_sent", c.arp_sent},
                    {"arp_received", c.arp_received},
                    {"arp_invalid", c.arp_invalid},
                    {"arp_unsent", c.arp_unsent},
                    {"nd_unsent", c.nd.unsent + c.nd_unsent},
                    {"address_conflicts", c.address_conflicts},
-                   {"paths_refused", c.paths_refused},
                    {"contradictions", c.contradictions},
                    {"group_queries", c.group_queries},
                    {"group_absent", c.group_absent},
@@ -191,6 +197,7 @@ Json counters_json(const mgmt::LinkInfo& link) {
                    {"sidr_timed_out", c.sidr.timed_out},
                    {"sidr_refused", c.sidr.refused},
                    {"sidr_invalid", c.sidr.invalid},
+                   {"sidr_errors", errors_json<wire::IbarpError>(c.sidr.errors)},
                    {"sidr_served", c.sidr.served}};
   add_resolution(counters, c.nd, c.rarp, c.neighbours);
   if (link.connected) add_connections(counters, link.connected->counters);

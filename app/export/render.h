@@ -36,7 +36,8 @@ namespace ipoib::app {
 [[nodiscard]] Json to_json(const link::NeighbourInfo& neighbour);
 /// Messages of the communication manager by kind, and its other events.
 [[nodiscard]] Json to_json(const cm::ManagerCounters& counters);
-/// Counters of an interface's control plane since the start: numbers, and "nd_errors" by error.
+/// Counters of an interface's control plane since the start: numbers, and "nd_errors" and
+/// "sidr_errors" by error.
 [[nodiscard]] Json counters_json(const mgmt::LinkInfo& link);
 [[nodiscard]] Json counters_json(const mgmt::EthernetPortInfo& port);
 [[nodiscard]] std::string_view state_name(fabric::PortState state);

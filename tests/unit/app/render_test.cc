@@ -57,6 +57,7 @@ TEST(Render, Link) {
   EXPECT_EQ(link["counters"]["joins_sent"], 2);
   EXPECT_EQ(link["counters"]["nd_errors"].size(), 1U);
   EXPECT_EQ(link["counters"]["nd_invalid"], 4);
+  EXPECT_EQ(link["counters"]["sidr_errors"], (Json{{"dlid", 2}}));
 }
 
 TEST(Render, OtherObjects) {
