@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -168,8 +169,28 @@ void check_sidr_servers(const Draft& draft, Report& report) {
   services.check(report);
 }
 
+/// Links of both dialects in one partition would share its broadcast group: each would drop the
+/// packets of the other, and take the port out of the group when it stops.
+void check_partitions(const Draft& draft, Report& report) {
+  std::map<std::pair<std::string, int>, const Placed<mgmt::LinkConfigEntry>*> first;
+  for (const auto& link : draft.links) {
+    if (!link.good("hca") || !link.good("pkey") || !link.good("dialect")) continue;
+    const auto& l = link.value;
+    const auto& other = *first.try_emplace({l.hca, l.pkey & 0x7fff}, &link).first->second;
+    if (other.value.dialect == l.dialect) continue;
+    const auto name = [](const auto& of) {
+      return quote(mgmt::kLinkDialectNames[static_cast<std::size_t>(of.dialect)]);
+    };
+    report.error(link.at("dialect"),
+                 fmt::format("{}.dialect: invalid value {}, allowed: {}, that of {} in partition "
+                             "{:#06x} of {}",
+                             link.path, name(l), name(other.value), other.path, l.pkey, l.hca));
+  }
+}
+
 void check_links(const Draft& draft, Report& report) {
   check_sidr_servers(draft, report);
+  check_partitions(draft, report);
   for (const auto& link : draft.links) {
     check_all_nodes(link, report);
     check_dialect(link, report);

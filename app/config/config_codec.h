@@ -212,7 +212,8 @@ struct Prefix {
 struct LinkLayerAddress {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string allowed() const {
-    return "20 octets (link) or 6 octets (port) in hexadecimal, separated by colons";
+    return "20 octets (link; 32 with dialect ibarp2001) or 6 octets (port) in hexadecimal, "
+           "separated by colons";
   }
   [[nodiscard]] std::optional<std::string> read(const Field& field) const;
   [[nodiscard]] std::string write(const std::string& value) const { return quote(value); }

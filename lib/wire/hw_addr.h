@@ -109,6 +109,7 @@ struct LinkFormat {
   /// answer. In RFC 826 the host that replies becomes the sender. The draft says so in a table of
   /// the values that each field SHALL have; an implementer who followed its "modeled closely after
   /// that for Ethernet" sends the other order. Both are received. struct Arp always has RFC 826's.
+  /// RARP, which the draft does not have, keeps the order of RFC 903.
   /// Source: draft-pelissier-ipoib-encaparp-00 §6.4.
   bool reply_keeps_order = false;
 

@@ -239,7 +239,7 @@ const std::vector<Case> kCases = {
      {"t.toml:18:11: link.ib1.dialect: invalid value \"rfc826\", allowed: string \"rfc4391\" | "
       "\"ibarp2001\""}},
     {"connections_of_2001",
-     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\nmode = \"connected\"\n",
+     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\nmode = \"connected\"\npkey = 0x8001\n",
      {"t.toml:19:8: link.ib1.mode: invalid value \"connected\", allowed with dialect "
       "\"ibarp2001\": \"datagram\""}},
     {"option_of_2001",
@@ -247,23 +247,29 @@ const std::vector<Case> kCases = {
      {"t.toml:18:15: link.ib1.sidr-server: value true is not allowed, because dialect is "
       "\"rfc4391\""}},
     {"option_of_rfc4391",
-     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\ninterface-id = \"lid\"\n",
+     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\ninterface-id = \"lid\"\n"
+     "pkey = 0x8001\n",
      {"t.toml:19:16: link.ib1.interface-id: value \"lid\" is not allowed, because dialect is "
       "\"ibarp2001\""}},
     {"creation_of_2001",
-     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\ncreate-broadcast = true\n",
+     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\ncreate-broadcast = true\n"
+     "pkey = 0x8001\n",
      {"t.toml:19:20: link.ib1.create-broadcast: value true is not allowed, because dialect is "
       "\"ibarp2001\" without sidr-server"}},
     {"servers_of_2001",
-     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\nsidr-server = true\n"
-     "[link.ib2]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\nsidr-server = true\n",
-     {"t.toml:23:15: link.ib2.sidr-server: duplicate SIDR service 0x0200000000000806 of soft0 in "
-      "partition 0xffff, first used by link.ib1.sidr-server (line 19)"}},
+     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\nsidr-server = true\npkey = 0x8001\n"
+     "[link.ib2]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\nsidr-server = true\npkey = 0x8001\n",
+     {"t.toml:24:15: link.ib2.sidr-server: duplicate SIDR service 0x0200000000000806 of soft0 in "
+      "partition 0x8001, first used by link.ib1.sidr-server (line 19)"}},
+    {"dialects_of_a_partition",
+     "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\n",
+     {"t.toml:18:11: link.ib1.dialect: invalid value \"ibarp2001\", allowed: \"rfc4391\", that of "
+      "link.ib0 in partition 0xffff of soft0"}},
     {"neighbour_of_2001",
      "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\naddress = \"10.9.0.1/24\"\n"
-     "[[neighbour]]\nlink = \"ib1\"\naddress = \"10.9.0.9\"\n"
+     "pkey = 0x8001\n[[neighbour]]\nlink = \"ib1\"\naddress = \"10.9.0.9\"\n"
      "lladdr = \"00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:09\"\n",
-     {"t.toml:23:10: neighbour.lladdr: invalid value "
+     {"t.toml:24:10: neighbour.lladdr: invalid value "
       "\"00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:09\", allowed on link ib1: 32 "
       "octets with a queue pair and a unicast GID"}},
     {"scope",
@@ -383,8 +389,8 @@ const std::vector<Case> kCases = {
       "20 octets with a queue pair and a unicast GID"}},
     {"neighbour_bad_lladdr",
      "[[neighbour]]\nlink = \"eth0\"\naddress = \"192.168.1.9\"\nlladdr = \"02:00\"\n",
-     {"t.toml:19:10: neighbour.lladdr: invalid value \"02:00\", allowed: string 20 octets (link) "
-      "or 6 octets (port) in hexadecimal, separated by colons"}},
+     {"t.toml:19:10: neighbour.lladdr: invalid value \"02:00\", allowed: string 20 octets "
+      "(link; 32 with dialect ibarp2001) or 6 octets (port) in hexadecimal, separated by colons"}},
     {"neighbour_lid_on_port",
      "[[neighbour]]\nlink = \"eth0\"\naddress = \"192.168.1.9\"\nlladdr = \"02:00:00:00:00:01\"\n"
      "lid = 3\n",
