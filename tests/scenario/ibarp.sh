@@ -3,7 +3,7 @@
 # The dialect of 2001. Nodes a and b have a link of it, whose broadcast group b finds by service ID resolution at node
 # a; hosts behind them exchange IPv4, IPv6 and TCP. Node b has a link of RFC 4391 on the same HCA too, and routes to
 # node c, which has only that. A server that does not know the service is named. The frames are looked at on the wire.
-# shows: E-01, E-02, E-03, E-04, E-05, E-06, E-07, E-08
+# shows: E-01, E-02, E-03, E-05, E-06, E-08
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -36,6 +36,8 @@ to c 192.168.2.0/24 10.1.0.2
 to c fd00:1::/64 fd01::2
 to c fd00:2::/64 fd01::2
 for node in a b c; do scenario_host "$node"; done
+# The interface identifier of the draft inverts the universal bit, and that of RFC 4391 sets it.
+sed -i 's/0x0002c90300000002/0x0202c90300000002/' "$LAB_DIR/b.toml"
 
 scenario_node a
 wait_for 20 "the link of node a to come up" link_up a
@@ -59,7 +61,7 @@ ping_each_other a b c
 # The neighbour of node a has 32 octets: EUI-64, QPN, Q_Key and GID.
 neighbours=$(cli a "show neigh json" | json '"\n".join(x["lladdr"] for x in d if x["iface"] == "ib0")')
 expect_text "neighbours of node a" "$neighbours" \
-  '^00:02:c9:03:00:00:00:02:00(:[0-9a-f]{2}){3}(:[0-9a-f]{2}){4}:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:02$'
+  '^02:02:c9:03:00:00:00:02:00(:[0-9a-f]{2}){3}(:[0-9a-f]{2}){4}:fe:80:00:00:00:00:00:00:02:02:c9:03:00:00:00:02$'
 
 declare -A address=()
 for host in a b c; do host_ipv6 "$host"; done
@@ -74,7 +76,8 @@ for pair in "a b" "a c" "c a"; do
   row "$from to $to, IPv6" ping_all "$from" "${address[$to]}"
   row "$from to $to, IPv6, 2044 octets" ping_all "$from" "${address[$to]}" -M "do" -s 1996
 done
-expect_text "link-local address of node a" "$(cli a "show link ib0 json")" 'fe80::202:c903:0:1'
+expect_text "link-local address of node a" "$(cli a "show link ib0 json")" 'fe80::202:c903:0:1/'
+expect_text "link-local address of node b" "$(cli b "show link ib0 json")" 'fe80::2:c903:0:2/'
 
 cli b "capture stop"
 
