@@ -32,7 +32,7 @@ enum class Step : unsigned {
   kEthernet,  ///< A frame to a port: options, length, octets.
   kIp,        ///< An IP packet between two of kAddresses; see ip().
   kDatagram,  ///< An IPoIB packet to a link: options, type, length, octets.
-  kMad,       ///< A MAD to QP1: sender's LID, class, method, attribute, length, data.
+  kMad,       ///< A MAD to QP1: sender, class, method, attribute, length, data; see mad().
   kAgain,     ///< A former frame of the cable with changes: index, options, offsets and octets.
   kTime,      ///< Time passes: power of two, in ns.
   kDeadline,  ///< Time passes until the next timer is due.
@@ -310,7 +310,8 @@ class Harness {
   /// Options: bit 0: to the link's broadcast group, 1: with a GRH, 2: with a wrong Q_Key.
   void to_link(unsigned side, bool second, unsigned options, bool stranger, wire::EtherType type,
                const Bytes& packet, unsigned copies) {
-    const wire::IpoibHdr header{wire::Be16{static_cast<std::uint16_t>(type)}, {}};
+    const wire::Be32 header = wire::encapsulation_header(
+        second ? wire::Encapsulation::kTypeLast : wire::Encapsulation::kTypeFirst, type);
     Bytes payload(sizeof header + packet.size());
     std::memcpy(payload.data(), &header, sizeof header);
     std::copy(packet.begin(), packet.end(), payload.begin() + sizeof header);
@@ -334,9 +335,12 @@ class Harness {
     for (unsigned i = 0; i < copies; ++i) sim_->sides[side].cable->give(frame);
   }
 
+  /// Sender: its LID; bit 7: in the partition of ib1.
   void mad(unsigned side, Input& in) {
     UdFrame ud;
-    ud.slid = static_cast<std::uint16_t>(in.octet() % 12);
+    const unsigned from = in.octet();
+    ud.slid = static_cast<std::uint16_t>((from & 0x7f) % 12);
+    ud.pkey = (from & 0x80) != 0 ? 0x8001 : 0xffff;
     ud.dlid = SimNodes::kLid[side];
     Bytes payload(256);
     payload[0] = std::byte{1};
@@ -494,8 +498,15 @@ class Harness {
       const auto flags = static_cast<std::uint8_t>(in.octet());
       const wire::Be24 qpn{word(in)};
       entry.lid = static_cast<std::uint16_t>(in.octet() % 4);
-      entry.lladdr = wire::to_string(wire::LinkAddr{
-          flags, qpn, wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'000a'0b00 + entry.lid)});
+      const auto gid = wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'000a'0b00 + entry.lid);
+      if (iface == "ib1")
+        entry.lladdr = wire::to_string(wire::IbarpAddr{.eui64 = wire::Be64{gid.guid()},
+                                                       .reserved = 0,
+                                                       .qpn = qpn,
+                                                       .qkey = wire::Be32{flags},
+                                                       .gid = gid});
+      else
+        entry.lladdr = wire::to_string(wire::LinkAddr{flags, qpn, gid});
     }
     static_cast<void>(node.control.add_neighbour(entry));
   }

@@ -10,6 +10,7 @@ import sys
 (ETHERNET, IP, DATAGRAM, MAD, AGAIN, TIME, DEADLINE, CABLE, DEVICE, REQUEST, HOSTS, WORKER, TURN,
  HOLD, LINE) = range(15)
 NODE1 = 0x80  # The bit of a step that selects node 1.
+IN_IB1 = 0x80
 V6, BY_IB0, BY_IB1, BY_STRANGER, FRAGMENT, EXACT, BURST = 1, 2, 4, 6, 8, 0x10, 0x40
 HOST1, HOST2, IB_A, IB_B, ETH_A, ETH_B, IB1_A, IB1_B = range(8)
 ABSENT1, ABSENT2, IB_ABSENT, IB1_ABSENT, NO_ROUTE, BLACKHOLE, ECMP, ECMP2, DEAD_GATEWAY = range(8, 17)
@@ -36,7 +37,8 @@ def both(name, make):
 
 
 def mad(lid, mgmt_class, method, attribute, octets=(), node=0):
-    """Class, method and attribute of the MAD's header; octets from the RMPP header on."""
+    """Class, method and attribute of the MAD's header; octets from the RMPP header on. `lid` | IN_IB1: in the partition
+    of ib1."""
     return [MAD | node, lid, mgmt_class, method, attribute, len(octets), *octets]
 
 
@@ -144,6 +146,16 @@ SEEDS = {
     "flushed": FORWARD + [HOLD, 6, REQUEST, 0x09, 0] + ping(HOST1, HOST2) + WORK,
     "interleaved": FORWARD + [HOLD, 12] + ping(HOST1, HOST2, BURST) + WORK + [REQUEST, 0x09, 0] + WORK,
     "rarp": [ETHERNET, 3, 6] + [0] * 12 + [0x80, 0x35] + [0] * 34,
+    "static_ibarp": [REQUEST, 0x86, 2, IB1_ABSENT, 5, 0, 99, 2] + ping(HOST1, IB1_ABSENT)
+                    + [REQUEST, 0x06, 2, IB1_ABSENT],
+    "ibarp": ping(IB1_A, IB1_B, BY_IB1) + ping(IB1_B, IB1_A, BY_IB1, node=NODE1) + [DEADLINE] * 4,
+    "ibarp_by_ib": [x for kind in ([0x08, 0x06], [0x08, 0x00]) for node in (0, NODE1)
+                    for x in [DATAGRAM | node, 0x09, *kind, 10, 0, 32, 8, 0, 32, 4, 0, 1] + [0, 2] * 16
+                    + [10, 1, 0, 2] + [0] * 32 + [10, 1, 0, 1]] + [DEADLINE] * 3,
+    # Service ID resolution: a request in each partition, and a reply to no request.
+    "sidr": mad(2 | IN_IB1, 7, 3, 0x17, [0, 0, 0, 9, 0x80, 1, 0, 0, 2, 0, 0, 0, 0, 0, 8, 6])
+            + mad(2, 7, 3, 0x17, [0, 0, 0, 9, 0x80, 1, 0, 0, 2, 0, 0, 0, 0, 0, 8, 6])
+            + mad(1 | IN_IB1, 7, 3, 0x18, [0, 0, 0, 9] + [0] * 100, node=NODE1) + [DEVICE | NODE1, 0x04] + [DEADLINE] * 3,
     "arp_by_ib": [DATAGRAM, 1, 0x08, 0x06, 7, 0, 32, 8, 0, 20, 4, 0, 1] + [0] * 49,
 }
 

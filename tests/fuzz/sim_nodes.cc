@@ -195,12 +195,15 @@ NodeConfig SimNodes::config(unsigned side) const {
   ib0.addresses = {prefix("10.0.0." + n + "/24"), prefix("fd00:a::" + n + "/64")};
   ib0.mode = LinkMode::kConnected;
   ib0.ip.multicast_router = side == 0;
+  ib0.copy_to_routers = true;
   LinkConfigEntry ib1 = ib0;
   ib1.name = "ib1";
   ib1.pkey = 0x8001;
   ib1.addresses = {prefix("10.1.0." + n + "/24"), prefix("fd00:b::" + n + "/64")};
   ib1.mode = LinkMode::kDatagram;
-  ib1.copy_to_routers = true;
+  ib1.copy_to_routers = false;
+  ib1.dialect = LinkDialect::kIbarp2001;
+  ib1.ibarp.server = side == 0;
   c.links = {ib0, ib1};
 
   PortConfig eth0;
