@@ -35,10 +35,13 @@ inline constexpr std::uint32_t kGroupNet = 0xef00'0000;  // 239/8
 enum : std::int64_t { kHot = 64, kCold = 32'768 };
 
 enum class Traffic { k4, k6, kGroups };
+using wire::Encapsulation;
 
 class Node {
  public:
-  explicit Node(std::size_t neighbours, Traffic traffic = Traffic::k4) : neighbours_{neighbours} {
+  explicit Node(std::size_t neighbours, Traffic traffic = Traffic::k4,
+                Encapsulation of_ib0 = Encapsulation::kTypeFirst)
+      : neighbours_{neighbours}, of_ib0_{of_ib0} {
     copies_ = rte_pktmbuf_pool_create("copies", 4095, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, -1);
     pool_ = rte_pktmbuf_pool_create("bench", kCold + 64, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, -1);
     rcu_ = static_cast<rte_rcu_qsbr*>(
@@ -58,6 +61,7 @@ class Node {
     entries_[kEth0].mtu = entries_[kEth1].mtu = 1500;
     entries_[kIb0].kind = InterfaceKind::kIpoib;
     entries_[kIb0].ud_queue = &ib0;
+    entries_[kIb0].encapsulation = of_ib0_;
     entries_[kIb0].mtu = 2044;
     entries_[kIb1].kind = InterfaceKind::kIpoib;
     entries_[kIb1].ud_queue = &ib1;
@@ -201,7 +205,8 @@ class Node {
     std::memset(data, 0, m->data_len);
     if (ethernet) std::memcpy(data, kOwnMac.data(), 6);
     const wire::Be16 be{type};
-    std::memcpy(ethernet ? data + 12 : data, &be, 2);
+    const std::size_t type_at = ethernet ? 12 : of_ib0_ == Encapsulation::kTypeLast ? 2 : 0;
+    std::memcpy(data + type_at, &be, 2);
     std::memcpy(data + header_len, header.data(), header.size());
     return m;
   }
@@ -254,6 +259,7 @@ class Node {
   }
 
   std::size_t neighbours_;
+  Encapsulation of_ib0_;
   rte_mempool* pool_;
   rte_mempool* copies_;
   rte_rcu_qsbr* rcu_;

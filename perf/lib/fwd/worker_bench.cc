@@ -51,6 +51,20 @@ void ipoib_to_ethernet6(benchmark::State& state) {
   run(state, node, state.range(2), node.eth0.sent);
 }
 
+// The link speaks the dialect of 2001.
+
+void ethernet_to_ibarp2001(benchmark::State& state) {
+  Node node{static_cast<std::size_t>(state.range(0)), Traffic::k4, Encapsulation::kTypeLast};
+  node.feed(node.eth0.source, state.range(1), true);
+  run(state, node, state.range(2), node.ib0.sent);
+}
+
+void ibarp2001_to_ethernet(benchmark::State& state) {
+  Node node{static_cast<std::size_t>(state.range(0)), Traffic::k4, Encapsulation::kTypeLast};
+  node.feed(node.ib0.source, state.range(1), false);
+  run(state, node, state.range(2), node.eth0.sent);
+}
+
 /// The destinations are groups, each delivered to one link. Its first argument is their number.
 void multicast_to_one_link(benchmark::State& state) {
   Node node{static_cast<std::size_t>(state.range(0)), Traffic::kGroups};
@@ -123,6 +137,8 @@ BENCHMARK(ethernet_to_ipoib)->Apply(cases);
 BENCHMARK(ipoib_to_ethernet)->Apply(cases);
 BENCHMARK(ethernet_to_ipoib6)->Apply(cases);
 BENCHMARK(ipoib_to_ethernet6)->Apply(cases);
+BENCHMARK(ethernet_to_ibarp2001)->Args({1024, kHot, 32});
+BENCHMARK(ibarp2001_to_ethernet)->Args({1024, kHot, 32});
 void group_cases(benchmark::internal::Benchmark* b) {
   b->ArgNames({"groups", "packets", "burst"});
   for (const int groups : {16, 1024, 16'384}) b->Args({groups, kCold, 32});
