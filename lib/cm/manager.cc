@@ -117,12 +117,13 @@ void Manager::shutdown(TimePoint now) {
   std::vector<Handle> handles;
   for (const auto& [id, c] : table_.all()) handles.push_back(id);
   for (const Handle handle : handles) {
-    Connection& c = *table_.find(handle);
-    const bool over =
-        c.state == State::kRejSent || c.state == State::kDreqSent || c.state == State::kTimeWait;
-    if (over) continue;
-    close(c, CloseReason::kShutdown);
-    end(c, now);
+    // The rejection of one attempt may have dropped another one: see make_room().
+    Connection* const c = table_.find(handle);
+    if (c == nullptr || c->state == State::kRejSent || c->state == State::kDreqSent ||
+        c->state == State::kTimeWait)
+      continue;
+    close(*c, CloseReason::kShutdown);
+    end(*c, now);
   }
   sidr_.shutdown(now);
   flush();

@@ -2,6 +2,8 @@
 // Ends of connections: disconnection, rejection, silence, and a peer that has forgotten.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "tests/unit/lib/cm/manager_fixture.h"
 
 namespace ipoib::cm {
@@ -367,6 +369,44 @@ TEST_F(CmManager, ShutdownDisconnectsAndBeginsNothing) {
   run_out(b);
   EXPECT_EQ(b.manager.size(), 0U);
   EXPECT_EQ(b.manager.connect(params(), b, now).error().code, Errc::kUnavailable);
+}
+
+// Each rejection of an attempt of this node takes the place of a half-open connection, which may be
+// one that the shutdown has not come to yet.
+TEST_F(CmManager, ShutdownEndsAttemptsWhileOthersAreDropped) {
+  ManagerConfig config;
+  config.max_half_open = 2;
+  End c{1, now, config};
+  ASSERT_TRUE(c.manager.listen(kService, c, {}));
+  ASSERT_TRUE(a.manager.listen(kService, a, {}));
+  constexpr std::uint32_t kReplied = 8;
+  for (std::uint32_t i = 0; i < kReplied; ++i) {
+    auto to_a = params();
+    to_a.to.lid = a.lid;
+    std::swap(to_a.primary.local_lid, to_a.primary.remote_lid);
+    std::swap(to_a.primary.local_gid, to_a.primary.remote_gid);
+    to_a.qpn = 0x600 + i;
+    c.handle = c.manager.connect(to_a, c, now).value();
+    pass(c, a);
+    auto accepted = answer();
+    accepted.qpn = 0x700 + i;
+    ASSERT_TRUE(a.manager.accept(a.handle, accepted, now));
+    pass(a, c);
+    ASSERT_EQ(c.state(), State::kRepRcvd);
+  }
+  connect();
+  auto req = wire::cm_message<wire::CmReq>(a.sent.back().mad);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    req.local_ca_guid.set(0xbad0'0000 + i);
+    req.local_id.set(i);
+    c.feed(wire::make_cm_mad(i, req), 77);
+  }
+  ASSERT_EQ(c.manager.half_open(), 2U);
+  c.manager.shutdown(now);
+  EXPECT_LE(c.manager.half_open(), 2U);
+  run_out(c);
+  EXPECT_EQ(c.manager.size(), 0U);
+  EXPECT_EQ(std::ranges::count(c.told, "released"), kReplied + 2);
 }
 
 }  // namespace
