@@ -37,11 +37,10 @@ void Manager::detach(const Consumer& consumer, TimePoint now) {
   std::vector<Handle> handles;
   for (const auto& [id, c] : table_.all())
     if (c.consumer == &consumer) handles.push_back(id);
-  for (const Handle handle : handles) {
-    Connection& c = *table_.find(handle);
-    c.consumer = nullptr;
-    end(c, now);
-  }
+  for (const Handle handle : handles) table_.find(handle)->consumer = nullptr;
+  // The rejection of one attempt may drop another one: see make_room().
+  for (const Handle handle : handles)
+    if (Connection* const c = table_.find(handle)) end(*c, now);
   flush();
 }
 
@@ -117,8 +116,7 @@ void Manager::shutdown(TimePoint now) {
   std::vector<Handle> handles;
   for (const auto& [id, c] : table_.all()) handles.push_back(id);
   for (const Handle handle : handles) {
-    // The rejection of one attempt may have dropped another one: see make_room().
-    Connection* const c = table_.find(handle);
+    Connection* const c = table_.find(handle);  // Null if a rejection has dropped it.
     if (c == nullptr || c->state == State::kRejSent || c->state == State::kDreqSent ||
         c->state == State::kTimeWait)
       continue;

@@ -371,9 +371,13 @@ TEST_F(CmManager, ShutdownDisconnectsAndBeginsNothing) {
   EXPECT_EQ(b.manager.connect(params(), b, now).error().code, Errc::kUnavailable);
 }
 
+class CmManagerLeft : public ManagerFixture, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(By, CmManagerLeft, testing::Bool(),
+                         [](const auto& test) { return test.param ? "Consumer" : "Shutdown"; });
+
 // Each rejection of an attempt of this node takes the place of a half-open connection, which may be
-// one that the shutdown has not come to yet.
-TEST_F(CmManager, ShutdownEndsAttemptsWhileOthersAreDropped) {
+// one that has not had its turn yet.
+TEST_P(CmManagerLeft, AttemptsEndWhileOthersAreDropped) {
   ManagerConfig config;
   config.max_half_open = 2;
   End c{1, now, config};
@@ -402,11 +406,16 @@ TEST_F(CmManager, ShutdownEndsAttemptsWhileOthersAreDropped) {
     c.feed(wire::make_cm_mad(i, req), 77);
   }
   ASSERT_EQ(c.manager.half_open(), 2U);
-  c.manager.shutdown(now);
+  c.told.clear();
+  if (GetParam())
+    c.manager.detach(c, now);
+  else
+    c.manager.shutdown(now);
   EXPECT_LE(c.manager.half_open(), 2U);
   run_out(c);
   EXPECT_EQ(c.manager.size(), 0U);
-  EXPECT_EQ(std::ranges::count(c.told, "released"), kReplied + 2);
+  EXPECT_EQ(std::ranges::count(c.told, "released"), GetParam() ? 0 : kReplied + 2);
+  EXPECT_EQ(c.told.empty(), GetParam()) << "a consumer that is gone hears nothing";
 }
 
 }  // namespace
