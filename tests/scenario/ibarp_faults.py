@@ -44,7 +44,7 @@ def answer_of(mad, private_data):
 
 def serve(wire, lid):
     wire.settimeout(60)
-    answers = {}  # By request ID, because requests are repeated.
+    answers = {}  # The keys are request IDs, because requests are repeated.
     while True:
         octets = wire.recv(4096)
         if octets[12:14] != struct.pack(">H", iba.ETHERTYPE) or octets[:6] != iba.mac(lid):
