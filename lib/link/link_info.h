@@ -196,7 +196,9 @@ struct SidrCounters {
 struct LinkCounters {
   SidrCounters sidr;
   std::uint64_t joins_sent = 0, joins_failed = 0, path_queries = 0, path_failures = 0;
-  std::uint64_t paths_refused = 0;  ///< A port has too many paths with Q_Keys of their own.
+  /// A port had too many paths with Q_Keys of their own: the new one was refused, or one that only
+  /// another host had spoken of was ended.
+  std::uint64_t paths_refused = 0;
   std::uint64_t arp_sent = 0, arp_received = 0, arp_invalid = 0, address_conflicts = 0;
   /// Claims of other hosts' addresses that were not accepted, ARP and ND.
   std::uint64_t contradictions = 0;

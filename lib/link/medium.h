@@ -50,6 +50,9 @@ class NeighbourPaths {
   /// `user` has the path, and its link-layer address is now another interface at the same port.
   virtual void moved(const wire::IpAddr& /*user*/, const wire::HwAddr& /*from*/,
                      const wire::HwAddr& /*to*/, TimePoint /*now*/) {}
+  /// This node has asked for the neighbour, or the neighbour has answered. Paths of which only other
+  /// hosts have spoken give way first if there are too many.
+  virtual void asked_for(const wire::HwAddr& /*hw*/) {}
   /// Precondition: no installed entry of `user` uses the path any more.
   virtual void release(const wire::IpAddr& user, const wire::HwAddr& hw) = 0;
   /// The path may have changed; the known values stay in use until the answer arrives.

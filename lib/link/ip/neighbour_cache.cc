@@ -269,7 +269,10 @@ void NeighbourCache::resolve(Entry& e, TimePoint now) {
 /// The address is known: the entry becomes valid, waits for the path or fails.
 void NeighbourCache::use_path(Entry& e, TimePoint now) {
   e.has_path = true;
-  switch (paths_.acquire(e.addr, *e.hw, now)) {
+  const PathState state = paths_.acquire(e.addr, *e.hw, now);
+  if (e.kept() || e.evidence == Evidence::kReply || e.wanted != TimePoint::min())
+    paths_.asked_for(*e.hw);
+  switch (state) {
     case PathState::kReady: return become_valid(e, now);
     case PathState::kFailed: return fail(e, now);
     case PathState::kPending: break;
@@ -302,6 +305,7 @@ void NeighbourCache::become_valid(Entry& e, TimePoint now) {
 }
 
 void NeighbourCache::confirm(Entry& e, TimePoint now) {
+  paths_.asked_for(*e.hw);
   e.phase = NeighbourPhase::kReachable;
   e.attempts = 0;
   e.confirmed = now;

@@ -74,6 +74,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
 
   // NeighbourPaths: passed to those of UD; also records the users of each peer.
   PathState acquire(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) override;
+  void asked_for(const wire::HwAddr& hw) override { ud_.asked_for(hw); }
   void moved(const wire::IpAddr& user, const wire::HwAddr& from, const wire::HwAddr& to,
              TimePoint now) override;
   void release(const wire::IpAddr& user, const wire::HwAddr& hw) override;

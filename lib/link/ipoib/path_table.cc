@@ -59,9 +59,18 @@ PathState PathTable::acquire(const wire::IpAddr& user, const wire::HwAddr& hw, T
   return p.state;
 }
 
+void PathTable::asked_for(const wire::HwAddr& hw) {
+  Path* p = find(key_of(hw));
+  if (p == nullptr || p->users.empty()) return;
+  p->asked = true;
+  p->evicted = false;
+  schedule(*p);
+}
+
 void PathTable::release(const wire::IpAddr& user, const wire::HwAddr& hw) {
   Path* p = find(key_of(hw));
   if (p == nullptr || p->users.erase(user) == 0) return;
+  if (p->users.empty()) p->asked = false;
   if (p->unused() && p->state == PathState::kReady) p->expires = now_ + kLinger;
   if (p->unused() && p->state == PathState::kPending) p->expires = now_;
   schedule(*p);
@@ -161,8 +170,7 @@ void PathTable::pin(const PathKey& key, const fabric::AhAttr& attr, TimePoint no
   now_ = now;
   Path* const found = find(key);
   Path& p = found != nullptr ? *found : make(key);
-  sa_.cancel(p.query);
-  if (std::exchange(p.query, sa::kNoTransaction) != sa::kNoTransaction) --queries_;
+  cancel_query(p);
   p.pinned = true;
   p.expires = kNever;
   p.refresh_at = kNever;
@@ -219,7 +227,7 @@ PathTable::Path& PathTable::make(const PathKey& key) {
   return paths_.try_emplace(key, key).first->second;
 }
 
-/// Returns null if the port has too many paths already.
+/// Returns null if the port has too many paths that this node has asked for.
 PathTable::Path* PathTable::find_or_make(const PathKey& key) {
   if (Path* const p = find(key)) return p;
   const bool own_qkey = key.qkey && key.qkey != link_qkey_;
@@ -230,23 +238,35 @@ PathTable::Path* PathTable::find_or_make(const PathKey& key) {
   return &make(key);
 }
 
-/// Ends the oldest path to the port that has no user, if there are too many. Returns false if all
-/// are in use.
+/// If there are too many paths to the port, ends the oldest one without users, or else the oldest
+/// one that this node has not asked for. Returns false if there is none.
 bool PathTable::make_room(const wire::Gid& gid) {
   const auto it = qkeys_.find(gid);
   if (it == qkeys_.end() || it->second.size() < kMaxQkeys) return true;
+  std::size_t paths = 0;
+  Path *unused = nullptr, *unasked = nullptr;
   for (const std::uint32_t qkey : it->second) {
     Path& p = *find({gid, qkey});
-    if (!p.users.empty() || p.pinned) continue;
-    erase(p);
+    if (qkey == link_qkey_ || p.pinned || p.evicted) continue;
+    ++paths;
+    if (unused == nullptr && p.users.empty()) unused = &p;
+    if (unasked == nullptr && !p.asked) unasked = &p;
+  }
+  if (paths < kMaxQkeys) return true;
+  if (unused != nullptr) {
+    erase(*unused);
     return true;
   }
-  return false;
+  if (unasked == nullptr) return false;
+  // Its users learn of it at the next tick, because this may be a call of one of them.
+  ++counters_.paths_refused;
+  unasked->evicted = true;
+  schedule(*unasked);
+  return true;
 }
 
 void PathTable::erase(Path& p) {
-  sa_.cancel(p.query);
-  if (p.query != sa::kNoTransaction) --queries_;
+  cancel_query(p);
   drop_waiting(p);
   if (p.ah != fabric::kNoAh) actions_.destroy_ah(p.ah);
   timers_.set(p.key, p.wake, kNever);
@@ -259,7 +279,7 @@ void PathTable::erase(Path& p) {
 }
 
 void PathTable::schedule(Path& p) {
-  timers_.set(p.key, p.wake, std::min(p.refresh_at, p.expires));
+  timers_.set(p.key, p.wake, p.evicted ? now_ : std::min(p.refresh_at, p.expires));
 }
 
 /// Queries the SA unless a query is open. Queries later if the last one was a moment ago or too
@@ -283,6 +303,11 @@ void PathTable::query(Path& p, TimePoint now) {
         on_answer(key, outcome, at);
       },
       now);
+}
+
+void PathTable::cancel_query(Path& p) {
+  sa_.cancel(p.query);
+  if (std::exchange(p.query, sa::kNoTransaction) != sa::kNoTransaction) --queries_;
 }
 
 /// Returns the record of an answer if it is usable.
@@ -438,10 +463,18 @@ void PathTable::tick(TimePoint now) {
       continue;
     }
     p.refresh_at = kNever;
-    if (p.pinned)
+    if (std::exchange(p.evicted, false)) {
+      cancel_query(p);
+      fail(p, now);
+      if (p.unused()) {
+        erase(p);
+        continue;
+      }
+    } else if (p.pinned) {
       apply_pinned(p, p.attr, now);
-    else
+    } else {
       query(p, now);
+    }
     schedule(p);
   }
 }

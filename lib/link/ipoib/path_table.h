@@ -96,6 +96,7 @@ class PathTable final : public NeighbourPaths {
   [[nodiscard]] std::size_t size() const { return paths_.size(); }
 
   PathState acquire(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) override;
+  void asked_for(const wire::HwAddr& hw) override;
   void release(const wire::IpAddr& user, const wire::HwAddr& hw) override;
   void refresh(const wire::HwAddr& hw, TimePoint now) override;
   [[nodiscard]] PathState state(const wire::HwAddr& hw) const override;
@@ -113,6 +114,8 @@ class PathTable final : public NeighbourPaths {
     PathKey key;
     PathState state = PathState::kPending;
     bool pinned = false;
+    bool asked = false;    ///< See asked_for(); false without users.
+    bool evicted = false;  ///< Fails at the next tick.
     sa::TransactionId query = sa::kNoTransaction;
     fabric::AhAttr attr;
     fabric::AhIndex ah = fabric::kNoAh;
@@ -139,6 +142,7 @@ class PathTable final : public NeighbourPaths {
   void erase(Path& p);
   void schedule(Path& p);
   void query(Path& p, TimePoint now);
+  void cancel_query(Path& p);
   void on_answer(const PathKey& key, const sa::Outcome& outcome, TimePoint now);
   Result<wire::PathRecord> accept(const wire::Gid& gid, const sa::Reply& reply) const;
   Status apply(Path& p, fabric::AhAttr attr, std::uint8_t mtu_code, TimePoint now);
