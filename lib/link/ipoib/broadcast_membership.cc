@@ -112,7 +112,7 @@ void BroadcastMembership::left(TimePoint now) {
 void BroadcastMembership::ask_again(TimePoint now) {
   if (state_ != State::kWaiting && state_ != State::kJoining && state_ != State::kMember) return;
   cancel();
-  leave_former(now);
+  if (finder_ == nullptr) leave_former(now);  // Else before the join, when the group is known.
   backoff_ = config_.join_backoff_min;
   if (state_ == State::kMember && may_ask())
     due_ = now + jitter_.around(kConfirmDelay, 100);
@@ -192,7 +192,8 @@ std::string BroadcastMembership::what() const {
 }
 
 /// Finds the group, then joins it. Each confirmation begins so, too: its parameters may have
-/// changed. Without an answer a member confirms the group that it has: the SA may have forgotten it.
+/// changed. Without an answer the group of an earlier one is joined: the SA may have forgotten this
+/// port.
 void BroadcastMembership::find(TimePoint now) {
   if (state_ != State::kMember) {
     if (reason_.empty()) reason_ = "search of the broadcast group: no answer yet";
@@ -204,12 +205,12 @@ void BroadcastMembership::find(TimePoint now) {
         unanswered_ = !status;
         if (status) return ask_sa(at);
         ++counters_.joins_failed;
-        if (state_ != State::kMember) {
+        if (state_ == State::kMember)
+          log(LogArea::kLink, LogLevel::kWarning, "{}: {}; staying up", config_.name,
+              status.error().what);
+        else
           give_reason(status.error().what, State::kJoining, at);
-          return try_later(at);
-        }
-        log(LogArea::kLink, LogLevel::kWarning, "{}: {}; staying up", config_.name,
-            status.error().what);
+        if (!finder_->group()) return try_later(at);
         ask_sa(at);
       },
       now);
