@@ -7,7 +7,6 @@ namespace ipoib::link {
 
 /// Neighbours that name a former broadcast group are forgotten; packets ask for them again.
 void BroadcastGroups::resume(const wire::McMemberRecord& broadcast, TimePoint) {
-  operational_ = true;
   mlid_ = broadcast.mlid.host();
   const wire::Gid former = std::exchange(mgid_, broadcast.mgid);
   if (former.is_zero() || former == mgid_) return;
@@ -49,6 +48,7 @@ bool BroadcastGroups::send(const wire::IpAddr&, std::span<const std::byte> frame
 }
 
 std::vector<GroupInfo> BroadcastGroups::list(TimePoint) const {
+  const bool member = around_.is_member();
   std::vector<GroupInfo> rows;
   rows.reserve(joins_.size());
   for (const auto& [group, joins] : joins_) {
@@ -57,7 +57,7 @@ std::vector<GroupInfo> BroadcastGroups::list(TimePoint) const {
     row.iface = around_.config.name;
     row.joins = joins;
     row.state = "waiting";
-    if (operational_) {
+    if (member) {
       row.lladdr = wire::to_string(mgid_);
       row.mlid = mlid_;
       row.state = "member";

@@ -19,9 +19,9 @@ class BroadcastGroups final : public LinkGroups {
 
   void resume(const wire::McMemberRecord& broadcast, TimePoint now) override;
   void rejoin(TimePoint) override {}
-  void suspend() override { operational_ = false; }
+  void suspend() override {}
   void prepare_stop() override {}
-  void stop(TimePoint) override { operational_ = false; }
+  void stop(TimePoint) override {}
   [[nodiscard]] bool left() const override { return true; }
   void abort_leaves() override {}
 
@@ -44,7 +44,6 @@ class BroadcastGroups final : public LinkGroups {
   GroupSurroundings around_;
   wire::Gid mgid_;  ///< MGID of the broadcast group; zero before the first resume().
   std::uint16_t mlid_ = 0;
-  bool operational_ = false;
   std::map<wire::IpAddr, unsigned> joins_;
 };
 

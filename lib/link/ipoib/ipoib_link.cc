@@ -310,16 +310,18 @@ void IpoibLink::broadcast(wire::EtherType type, std::span<const std::byte> paylo
 
 GroupSurroundings IpoibLink::group_surroundings(sa::Client& sa, AddressSink& receiver,
                                                 std::uint64_t seed) {
-  return {.config = config_,
-          .actions = actions_,
-          .sink = sink_,
-          .receiver = receiver,
-          .sa = sa,
-          .counters = counters_,
-          .ip = stack_,
-          .broadcast_hw = [this] { return broadcast_hw(); },
-          .broadcast = [this](std::span<const std::byte> frame) { return broadcast_frame(frame); },
-          .seed = seed};
+  return {
+      .config = config_,
+      .actions = actions_,
+      .sink = sink_,
+      .receiver = receiver,
+      .sa = sa,
+      .counters = counters_,
+      .ip = stack_,
+      .broadcast_hw = [this] { return broadcast_hw(); },
+      .is_member = [this] { return membership_.state() == BroadcastMembership::State::kMember; },
+      .broadcast = [this](std::span<const std::byte> frame) { return broadcast_frame(frame); },
+      .seed = seed};
 }
 
 void IpoibLink::send(const wire::HwAddr& to, wire::EtherType type,

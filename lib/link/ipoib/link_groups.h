@@ -77,6 +77,7 @@ struct GroupSurroundings {
   LinkCounters& counters;
   IpStack& ip;
   std::function<wire::HwAddr()> broadcast_hw;
+  std::function<bool()> is_member;  ///< True if the port is a member of the broadcast group.
   /// Sends a frame to the broadcast group; false if there is none.
   std::function<bool(std::span<const std::byte> frame)> broadcast;
   std::uint64_t seed = 0;
