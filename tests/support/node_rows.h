@@ -147,6 +147,7 @@ inline void fill(NodeRows& rows) {
   link.counters.joins_sent = 2;
   link.counters.nd.invalid = 4;
   link.counters.nd.errors.back() = 3;
+  link.counters.paths_refused = 6;
   link.counters.sidr.errors[static_cast<std::size_t>(wire::IbarpError::kDlid)] = 2;
   link.addresses = {*wire::parse_prefix("10.0.0.1/24")};
   link.traffic.rx_packets = 7;
@@ -191,6 +192,7 @@ inline void fill(NodeRows& rows) {
                       .receives_chains = true,
                       .multicast = fabric::MulticastFilter::kGroups};
   hca.cm.sent[wire::index_of(wire::CmAttr::kReq)] = 3;
+  hca.cm.sidr_refused = 5;
   rows.hcas = {hca};
 
   link::NeighbourInfo neighbour;

@@ -58,6 +58,7 @@ TEST(Render, Link) {
   EXPECT_EQ(link["counters"]["nd_errors"].size(), 1U);
   EXPECT_EQ(link["counters"]["nd_invalid"], 4);
   EXPECT_EQ(link["counters"]["sidr_errors"], (Json{{"dlid", 2}}));
+  EXPECT_EQ(link["counters"]["paths_refused"], 6);
 }
 
 TEST(Render, OtherObjects) {
@@ -80,6 +81,9 @@ TEST(Render, OtherObjects) {
   EXPECT_EQ(hcas[0]["cm"]["sent_req"], 3) << "of messages and faults only what there was";
   EXPECT_FALSE(hcas[0]["cm"].contains("sent_rep"));
   EXPECT_EQ(hcas[0]["cm"]["closed_too_many_half_open"], 0);
+  for (const char* event : {"requests", "answered", "timed_out", "served", "refused"})
+    EXPECT_TRUE(hcas[0]["cm"].contains(std::string{"sidr_"} + event)) << event;
+  EXPECT_EQ(hcas[0]["cm"]["sidr_refused"], 5);
   hcas[0].erase("cm");
   EXPECT_EQ(
       dump(hcas),

@@ -395,6 +395,21 @@ TEST(IbarpLink, E02_AnotherGidIsJoinedWithoutAnAnswer) {
   EXPECT_EQ(Of2001::record_of(t.actions.frames.front())->sender_hw, wire::HwAddr{t.own()});
 }
 
+// A cable that was pulled and plugged in again, while the server is silent: the group is known.
+TEST(IbarpLink, E02_AMemberThatWaitedJoinsWithoutAnAnswer) {
+  Of2001 t;
+  t.bring_up();
+  t.actions.attr.state = fabric::PortState::kDown;
+  t.link.on_port_event(fabric::PortEvent::kPortDown, t.now);
+  EXPECT_EQ(t.link.state(), State::kWaiting);
+  t.actions.attr.state = fabric::PortState::kActive;
+  t.link.on_port_event(fabric::PortEvent::kPortActive, t.now);
+  t.pass(5s);
+  EXPECT_GE(t.sa.joins.size(), 2U);
+  EXPECT_EQ(t.link.state(), State::kUp) << t.link.reason();
+  t.pass_until_asked();
+}
+
 TEST(IbarpLink, E02_LeavesTheGroupThatItJoined) {
   Of2001 t;
   t.found.mgid = t.sa.group.mgid = wire::broadcast_mgid(0xffff, 5);
@@ -428,7 +443,6 @@ TEST(IbarpLink, E03_AHostWithEverNewQkeysTakesFewHandles) {
     if (qkey % 20 == 0) t.pass(10ms);
   }
   EXPECT_LE(t.actions.ahs.size(), 20U);
-  EXPECT_GE(t.link.counters().paths_refused, 1U);
   t.want(ip("10.0.0.254"));
   t.arp(wire::ArpOp::kReply, t.host(0xc, 0x61, 4, kFoundQkey), "10.0.0.254", t.own(), "10.0.0.1");
   t.pass(10ms);
@@ -440,6 +454,63 @@ TEST(IbarpLink, E03_AHostWithEverNewQkeysTakesFewHandles) {
   const auto& frames = t.actions.frames;
   EXPECT_TRUE(
       std::any_of(frames.begin(), frames.end(), [](const auto& f) { return f.qpn == 0x50; }));
+}
+
+// A stranger claims addresses with the GID of another host and ever new Q_Keys. The host has a Q_Key
+// of its own.
+TEST(IbarpLink, E03_ClaimsOfAPortDoNotKeepItsHostOut) {
+  Of2001 t;
+  t.bring_up();
+  std::uint32_t claims = 0;
+  const auto claim = [&](unsigned n) {
+    for (unsigned i = 0; i < n; ++i, ++claims)
+      t.arp(wire::ArpOp::kRequest, t.host(0xb, 0x60 + claims, 3, 1 + claims),
+            fmt::format("10.0.0.{}", 100 + claims % 100),
+            wire::HwAddr::zero(wire::LinkKind::kIbarp), "10.0.0.1");
+    t.pass(50ms);
+  };
+  claim(40);
+  const auto victim = t.host(0xb, 0x50, 3, 0x1234);
+  t.actions.frames.clear();
+  t.arp(wire::ArpOp::kRequest, victim, "10.0.0.2", wire::HwAddr::zero(wire::LinkKind::kIbarp),
+        "10.0.0.1");
+  t.pass(10ms);
+  const auto& frames = t.actions.frames;
+  EXPECT_TRUE(std::any_of(frames.begin(), frames.end(), [](const auto& f) {
+    return f.qpn == 0x50;
+  })) << "it is answered";
+  claim(40);
+  t.want(ip("10.0.0.2"));
+  t.arp(wire::ArpOp::kReply, victim, "10.0.0.2", t.own(), "10.0.0.1");
+  t.pass(5s);
+  const auto reached = [&] {
+    const auto* const entry = t.sink.find(ip("10.0.0.2"));
+    return entry != nullptr && entry->state == table::NeighbourState::kValid &&
+           t.actions.ahs.at(entry->ah).qkey == 0x1234U;
+  };
+  EXPECT_TRUE(reached());
+  claim(40);
+  EXPECT_TRUE(reached()) << "claims take no path that was asked for";
+  EXPECT_LE(t.actions.ahs.size(), 20U);
+}
+
+TEST(IbarpLink, E03_PathsThatWereAskedForAreBounded) {
+  Of2001 t;
+  t.bring_up();
+  const auto resolve = [&](unsigned n, std::uint32_t qkey) {
+    const auto addr = fmt::format("10.0.0.{}", n);
+    t.want(ip(addr));
+    t.arp(wire::ArpOp::kReply, t.host(0xb, 0x60 + n, 3, qkey), addr, t.own(), "10.0.0.1");
+    t.pass(10ms);
+    return t.sink.valid(ip(addr));
+  };
+  EXPECT_TRUE(resolve(2, kFoundQkey)) << "the link's own Q_Key does not count";
+  for (unsigned n = 3; n < 19; ++n) EXPECT_TRUE(resolve(n, n)) << n;
+  EXPECT_FALSE(resolve(19, 19));
+  EXPECT_EQ(t.link.counters().paths_refused, 1U);
+  EXPECT_TRUE(resolve(20, kFoundQkey));
+  EXPECT_TRUE(t.link.remove_neighbour(ip("10.0.0.3")));
+  EXPECT_TRUE(resolve(21, 21)) << "another one is gone";
 }
 
 TEST(IbarpLink, E02_ServesItsOwnGroup) {
@@ -687,14 +758,31 @@ TEST(IbarpLink, GroupsWaitForTheLink) {
   const auto state = [&] { return t.link.groups(t.now).at(0).state; };
   EXPECT_EQ(state(), "waiting");
   t.bring_up();
+  const auto expect_waiting = [&] {
+    const auto rows = t.link.groups(t.now);
+    ASSERT_FALSE(rows.empty());
+    for (const auto& row : rows) {
+      EXPECT_EQ(row.state, "waiting");
+      EXPECT_EQ(row.mlid, 0);
+    }
+  };
+  EXPECT_EQ(state(), "member");
+  t.actions.attr.state = fabric::PortState::kDown;
+  t.link.on_port_event(fabric::PortEvent::kPortDown, t.now);
+  expect_waiting();
+  t.actions.attr.state = fabric::PortState::kActive;
+  t.link.on_port_event(fabric::PortEvent::kPortActive, t.now);
+  t.reply_found();
+  EXPECT_EQ(state(), "member");
+  t.sa.join_status = static_cast<std::uint16_t>(wire::MadStatus::kSaRequestInvalid);
+  t.link.on_port_event(fabric::PortEvent::kClientReregister, t.now);
+  t.pass_until_asked();
+  t.reply_found();
+  ASSERT_EQ(t.link.state(), State::kJoining);
+  expect_waiting();
   t.actions.attr.pkeys = {0x8001};
   t.link.on_port_event(fabric::PortEvent::kPkeyChange, t.now);
-  const auto rows = t.link.groups(t.now);
-  ASSERT_FALSE(rows.empty());
-  for (const auto& row : rows) {
-    EXPECT_EQ(row.state, "waiting");
-    EXPECT_EQ(row.mlid, 0);
-  }
+  expect_waiting();
 }
 
 TEST(IbarpLink, JoinsAreCountedLocally) {
