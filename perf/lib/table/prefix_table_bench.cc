@@ -134,7 +134,7 @@ void change_prefix_table(benchmark::State& state) {
 /// An rte_lpm with these routes; null: rte_errno has the reason.
 rte_lpm* filled_lpm(const std::vector<Row>& rows) {
   rte_lpm_config config{};
-  config.max_rules = 65'536;
+  config.max_rules = 131'072;
   config.number_tbl8s = 8'192;
   rte_lpm* const lpm = rte_lpm_create("bench", SOCKET_ID_ANY, &config);
   if (lpm == nullptr) return nullptr;
