@@ -672,8 +672,8 @@ TEST(IbarpLink, E07_MtuIs2048OrWhatThePathCarries) {
   }
 }
 
-// "If a Router Advertisement … has an MTU option specifying an MTU larger than 2048 … MUST …
-// be ignored": what the path carries is the limit where it is lower.
+// An MTU option of more than 2048 is ignored; where the path carries less, that is the limit.
+// Source: draft-pelissier-ipoib-encaparp-00 §3.2.
 TEST(IbarpLink, E07_SmallerMtuOfARouterIsTakenALargerIgnored) {
   for (const auto& [code, mtu] : std::map<std::uint8_t, std::uint16_t>{{4, 2044}, {5, 2048}}) {
     LinkConfig config = ibarp_config();
