@@ -621,7 +621,9 @@ Section<NodeConfig> neighbour_cache_section() {
               "Maximum time for which a packet is held."),
           row<E>(
               "max-entries", [](auto& c) -> auto& { return c.neighbour.max_entries; },
-              Integer{1, kMax}, "Maximum number of neighbours per interface."),
+              Integer{1, kMax},
+              "Maximum number of neighbours per interface. All interfaces together have room for "
+              "four million."),
       }};
 }
 

@@ -14,6 +14,7 @@
 #include "lib/base/contract.h"
 #include "lib/base/result.h"
 #include "lib/table/neighbour.h"
+#include "lib/table/next_hop.h"
 
 namespace ipoib::table {
 
@@ -28,7 +29,7 @@ class NeighbourTable {
   /// any.
   static Result<std::unique_ptr<NeighbourTable>> create(std::size_t capacity, std::uint64_t seed,
                                                         int socket = -1);
-  static constexpr std::size_t kMaxCapacity = std::size_t{1} << 26;
+  static constexpr std::size_t kMaxCapacity = kMaxAdjacencies;
 
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The targets of prefixes. Prefixes map to next-hop numbers (24 bits); the management
-// lcore writes the next-hop table, and every worker reads it.
+// The targets of prefixes. Prefixes map to next-hop numbers (24 bits), which name a neighbour or a
+// slot of the next-hop table. The management lcore writes the table, and every worker reads it.
 #pragma once
 
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <vector>
@@ -48,15 +49,40 @@ static_assert(sizeof(NextHop) == 8 && std::is_trivially_copyable_v<NextHop>);
 
 using NextHopIndex = std::uint32_t;
 inline constexpr NextHopIndex kNextHopNone = 0;  ///< Always kind kNone: result of a failed lookup.
-inline constexpr NextHopIndex kMaxNextHops = 1U << 18;
+inline constexpr NextHopIndex kMaxNextHops = 1U << 18;  ///< Lower numbers are slots of the table.
+
+/// A number with this bit has no slot: it names a neighbour by its low 22 bits.
+inline constexpr NextHopIndex kAdjacency = 1U << 23;
+/// With kAdjacency: the neighbour is a gateway. Otherwise it is the destination itself.
+inline constexpr NextHopIndex kThroughGateway = 1U << 22;
+/// Size of the largest neighbour table whose numbers fit.
+inline constexpr std::size_t kMaxAdjacencies = kThroughGateway;
+inline constexpr unsigned kNextHopBits = 24;  ///< Size of any number.
+
+[[nodiscard]] constexpr bool is_adjacency(NextHopIndex i) noexcept {
+  return (i & kAdjacency) != 0;
+}
+[[nodiscard]] constexpr NeighbourIndex neighbour_of(NextHopIndex adjacency) noexcept {
+  return adjacency & (kThroughGateway - 1);
+}
+[[nodiscard]] constexpr NextHopIndex adjacency_of(NeighbourIndex neighbour,
+                                                  bool through_gateway) noexcept {
+  return kAdjacency | (through_gateway ? kThroughGateway : 0) | neighbour;
+}
+[[nodiscard]] constexpr bool is_next_hop(NextHopIndex i) noexcept {
+  return i < kMaxNextHops || (is_adjacency(i) && i >> kNextHopBits == 0);
+}
 
 /// One writer (management lcore), any number of readers.
 class NextHopTable {
  public:
   /// `flow_seed`: seed of the hash that spreads flows over the paths of groups. Consecutive routers
   /// need different seeds; otherwise each would use a single path of the next router's groups.
-  explicit NextHopTable(std::uint64_t flow_seed = 0) : slots_(kMaxNextHops), flow_seed_{flow_seed} {
+  /// `neighbours`: capacity of the neighbour tables.
+  explicit NextHopTable(std::uint64_t flow_seed = 0, std::size_t neighbours = 65'536)
+      : slots_(kMaxNextHops), interfaces_(neighbours), flow_seed_{flow_seed} {
     set(kNextHopNone, NextHop{});
+    for (auto& iface : interfaces_) iface.store(kNoInterface, std::memory_order_relaxed);
   }
 
   [[nodiscard]] std::uint64_t flow_seed() const noexcept { return flow_seed_; }
@@ -70,25 +96,42 @@ class NextHopTable {
     return index < kMaxNextHops ? get(index) : NextHop{};
   }
 
+  /// Slots hold what was set. An adjacency is kConnected or kGateway, on the interface that was set.
   [[nodiscard]] NextHop get(NextHopIndex i) const noexcept {
     return std::bit_cast<NextHop>(bits(i));
   }
   /// get() as one number.
   using Bits = std::uint64_t;
   [[nodiscard]] Bits bits(NextHopIndex i) const noexcept {
-    expects(i < kMaxNextHops, "the number is a next hop's");
+    expects(holds(i), "the number is a next hop's");
+    if (is_adjacency(i)) return std::bit_cast<Bits>(adjacency(i));
     return slots_[i].load(std::memory_order_relaxed);
   }
+  /// For an adjacency, only the interface counts: the number states the rest.
+  ///
   /// Relaxed is enough: the value is self-contained, and the release stores of the prefix tables
   /// publish prefixes that name a new number.
   void set(NextHopIndex i, const NextHop& hop) noexcept {
     expects_management();
-    expects(i < kMaxNextHops, "the number is a next hop's");
-    slots_[i].store(std::bit_cast<std::uint64_t>(hop), std::memory_order_relaxed);
+    expects(holds(i), "the number is a next hop's");
+    if (is_adjacency(i))
+      interfaces_[neighbour_of(i)].store(hop.iface, std::memory_order_relaxed);
+    else
+      slots_[i].store(std::bit_cast<std::uint64_t>(hop), std::memory_order_relaxed);
   }
 
  private:
+  [[nodiscard]] bool holds(NextHopIndex i) const noexcept {
+    return is_next_hop(i) && (!is_adjacency(i) || neighbour_of(i) < interfaces_.size());
+  }
+  [[nodiscard]] NextHop adjacency(NextHopIndex i) const noexcept {
+    const NeighbourIndex neighbour = neighbour_of(i);
+    return {(i & kThroughGateway) != 0 ? NextHopKind::kGateway : NextHopKind::kConnected, 0,
+            interfaces_[neighbour].load(std::memory_order_relaxed), neighbour};
+  }
+
   std::vector<std::atomic<std::uint64_t>> slots_;
+  std::vector<std::atomic<InterfaceId>> interfaces_;  ///< Interface of each neighbour.
   std::uint64_t flow_seed_;
 };
 

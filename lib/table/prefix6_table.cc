@@ -16,8 +16,7 @@ namespace {
 
 /// Number of parallel searches: enough to hide a cache miss, few enough for registers.
 constexpr std::size_t kLanes = 16;
-constexpr unsigned kLenShift = 24;
-static_assert(kMaxNextHops <= 1U << kLenShift);
+constexpr unsigned kLenShift = kNextHopBits;
 
 Uint128 number_of(const wire::IpAddr& addr) noexcept {
   std::uint64_t high, low;
@@ -238,9 +237,9 @@ Status Prefix6Table::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
   expects_management();
   if (!is_ipv6(prefix))
     return fail(Errc::kInvalidArgument, "{} is not an IPv6 prefix", wire::to_string(prefix));
-  if (next_hop >= kMaxNextHops)
-    return fail(Errc::kInvalidArgument, "invalid next hop {} of {}, allowed: below {}", next_hop,
-                wire::to_string(prefix), kMaxNextHops);
+  if (!is_next_hop(next_hop))
+    return fail(Errc::kInvalidArgument, "invalid next hop {} of {}", next_hop,
+                wire::to_string(prefix));
   const wire::IpPrefix key{wire::network(prefix), prefix.len};
   const auto it = prefixes_.find(key);
   if (it == prefixes_.end() && prefixes_.size() == max_prefixes_)

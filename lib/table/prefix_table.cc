@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint8_t kGroupLen = 24;
 constexpr std::size_t kEntries = std::size_t{1} << kGroupLen;
-constexpr std::uint32_t kEntryLenShift = 24;
+constexpr std::uint32_t kEntryLenShift = kNextHopBits;
 constexpr std::uint32_t kEntryLenMask = 63;
 
 std::uint32_t mask_of(std::uint8_t len) noexcept {
@@ -68,9 +68,9 @@ Status PrefixTable::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
   expects_management();
   if (!prefix.addr.is_v4() || prefix.len > 32)
     return fail(Errc::kInvalidArgument, "{} is not an IPv4 prefix", wire::to_string(prefix));
-  if (next_hop >= kMaxNextHops)
-    return fail(Errc::kInvalidArgument, "invalid next hop {} of {}, allowed: below {}", next_hop,
-                wire::to_string(prefix), kMaxNextHops);
+  if (!is_next_hop(next_hop))
+    return fail(Errc::kInvalidArgument, "invalid next hop {} of {}", next_hop,
+                wire::to_string(prefix));
   const std::uint8_t len = prefix.len;
   const std::uint32_t addr = prefix.addr.v4_host() & mask_of(len);
   Entry& entry = entries_[addr / kGroupSize];

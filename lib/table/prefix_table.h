@@ -97,7 +97,7 @@ class PrefixTable {
   /// Bits 0 to 23: next hop; bits 24 to 29: length of the prefix. With kGroup: the number of a
   /// group. 0: no prefix longer than /0.
   using Entry = std::uint32_t;
-  static constexpr Entry kNumber = (1U << 24) - 1;
+  static constexpr Entry kNumber = (1U << kNextHopBits) - 1;
   static constexpr Entry kGroup = 1U << 31;
   static constexpr std::uint32_t kGroupSize = 256;
 

@@ -186,6 +186,7 @@ Status NodeBuilder::create_tables() {
   }
   parts_.tables.rcu.reset(rcu);
   parts_.retirement = std::make_unique<WorkerRetirement>(parts_.workers, *rcu);
+  parts_.tables.next_hops = std::make_unique<table::NextHopTable>(rte_rand(), neighbour_capacity());
   auto prefixes = table::PrefixTable::create(
       {.name = object_name("ipv4"), .socket = socket_of(0), .seed = rte_rand()}, rcu);
   if (!prefixes) return tl::make_unexpected(prefixes.error());
@@ -218,8 +219,9 @@ std::uint32_t NodeBuilder::neighbour_capacity() const {
   // another, the number of the first is free again only a few turns of the loop later.
   const std::size_t groups = 2 * link::GroupConfig{}.max_groups * parts_.config.links.size();
   constexpr std::size_t kRetired = 1024;
-  return static_cast<std::uint32_t>(parts_.config.neighbour.max_entries * interfaces + groups +
-                                    kRetired);
+  return static_cast<std::uint32_t>(
+      std::min(parts_.config.neighbour.max_entries * interfaces + groups + kRetired,
+               table::kMaxAdjacencies));
 }
 
 int NodeBuilder::socket_of(unsigned worker) const {
@@ -249,8 +251,8 @@ Status NodeBuilder::create_buffers() {
 /// Called before interfaces are created, because they report their addresses to routing.
 void NodeBuilder::create_routing() {
   parts_.route_writer = std::make_unique<RouteWriter>(
-      parts_.interfaces, *parts_.tables.prefixes, *parts_.tables.prefixes6, parts_.tables.next_hops,
-      parts_.tables.own_addresses, *parts_.tables.rcu);
+      parts_.interfaces, *parts_.tables.prefixes, *parts_.tables.prefixes6,
+      *parts_.tables.next_hops, parts_.tables.own_addresses, *parts_.tables.rcu);
   parts_.routes = std::make_unique<route::RouteTable>(*parts_.route_writer);
   parts_.neighbours->set_routes(*parts_.routes);
   parts_.multicast =
@@ -423,7 +425,7 @@ Status NodeBuilder::connect_workers() {
         config.handoff_in.push_back(handoff[other * n + i]);
       }
     }
-    config.next_hops = &parts_.tables.next_hops;
+    config.next_hops = parts_.tables.next_hops.get();
     config.prefixes = parts_.tables.prefixes.get();
     config.prefixes6 = parts_.tables.prefixes6.get();
     config.own_addresses = &parts_.tables.own_addresses;

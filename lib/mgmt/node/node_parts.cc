@@ -22,8 +22,7 @@ void QsbrDeleter::operator()(rte_rcu_qsbr* rcu) const {
 NodeParts::NodeParts(const NodeConfig& node_config, TscClock tsc)
     : config{node_config},
       clock{tsc},
-      run_id{static_cast<std::uint32_t>(rte_rand() << 8 | 1U << 8)},
-      tables{rte_rand()} {}
+      run_id{static_cast<std::uint32_t>(rte_rand() << 8 | 1U << 8)} {}
 
 void NodeParts::set_time(TimePoint t) {
   punt->set_now(t);

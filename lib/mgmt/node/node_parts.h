@@ -34,10 +34,8 @@ struct QsbrDeleter {
 
 /// Tables and settings that workers read while management writes them.
 struct SharedTables {
-  explicit SharedTables(std::uint64_t seed) : next_hops{seed} {}
-
   std::unique_ptr<rte_rcu_qsbr, QsbrDeleter> rcu;
-  table::NextHopTable next_hops;
+  std::unique_ptr<table::NextHopTable> next_hops;
   table::OwnAddresses own_addresses;
   std::unique_ptr<table::PrefixTable> prefixes;
   std::unique_ptr<table::Prefix6Table> prefixes6;

@@ -82,9 +82,9 @@ void TestTrafficImpl::collect() {
 table::InterfaceId TestTrafficImpl::egress() const {
   const wire::IpAddr& dst = parts_.config.generator.ip.dst;
   table::NextHop hop =
-      parts_.tables.next_hops.get(dst.is_v4() ? parts_.tables.prefixes->lookup(dst.v4_host())
-                                              : parts_.tables.prefixes6->lookup(dst));
-  if (hop.kind == table::NextHopKind::kGroup) hop = parts_.tables.next_hops.member(hop, 0);
+      parts_.tables.next_hops->get(dst.is_v4() ? parts_.tables.prefixes->lookup(dst.v4_host())
+                                               : parts_.tables.prefixes6->lookup(dst));
+  if (hop.kind == table::NextHopKind::kGroup) hop = parts_.tables.next_hops->member(hop, 0);
   const bool leads_on =
       hop.kind == table::NextHopKind::kConnected || hop.kind == table::NextHopKind::kGateway;
   return leads_on ? hop.iface : table::kNoInterface;

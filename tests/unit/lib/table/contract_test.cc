@@ -66,6 +66,8 @@ TEST_F(TableContractDeathTest, NumbersAreInRange) {
   NextHopTable hops;
   EXPECT_EQ(hops.get(kMaxNextHops - 1).kind, NextHopKind::kNone);
   expect_caught([&] { static_cast<void>(hops.get(kMaxNextHops)); }, "the number is a next hop's");
+  NextHopTable few{0, 10};
+  expect_caught([&] { few.set(adjacency_of(10, true), NextHop{}); }, "the number is a next hop's");
   expect_broken([&] { static_cast<void>(hops.member(NextHop{}, 1)); }, "the next hop is a group");
 }
 

@@ -203,6 +203,20 @@ TEST_F(PrefixTableTest, P07_GroupsAreUsedAgainOnlyAfterTheGracePeriod) {
   rte_rcu_qsbr_thread_unregister(rcu_, 0);
 }
 
+TEST(NextHopTable, AdjacenciesNameNeighboursWithTheirInterface) {
+  NextHopTable hops{0, 10};
+  hops.set(adjacency_of(9, false), {NextHopKind::kConnected, 0, 3, kNoNeighbour});
+  EXPECT_EQ(hops.get(adjacency_of(9, false)), (NextHop{NextHopKind::kConnected, 0, 3, 9}));
+  EXPECT_EQ(hops.get(adjacency_of(9, true)), (NextHop{NextHopKind::kGateway, 0, 3, 9}));
+  EXPECT_EQ(hops.get(adjacency_of(8, true)), (NextHop{NextHopKind::kGateway, 0, kNoInterface, 8}));
+  for (const bool gateway : {false, true}) {
+    const NextHopIndex last = adjacency_of(kMaxAdjacencies - 1, gateway);
+    EXPECT_TRUE(is_adjacency(last) && is_next_hop(last));
+    EXPECT_EQ(neighbour_of(last), kMaxAdjacencies - 1);
+  }
+  EXPECT_FALSE(is_next_hop(kMaxNextHops) || is_next_hop(1U << kNextHopBits | kAdjacency));
+}
+
 TEST(NextHopTable, HoldsWhatWasSet) {
   NextHopTable hops;
   EXPECT_EQ(hops.get(kNextHopNone).kind, NextHopKind::kNone);
