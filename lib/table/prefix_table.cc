@@ -12,6 +12,8 @@ constexpr std::uint8_t kGroupLen = 24;
 constexpr std::size_t kEntries = std::size_t{1} << kGroupLen;
 constexpr std::uint32_t kEntryLenShift = kNextHopBits;
 constexpr std::uint32_t kEntryLenMask = 63;
+/// Neighbours leave a quarter of the groups free, so that they do not displace routes.
+constexpr std::size_t kRouteShare = 4;
 
 std::uint32_t mask_of(std::uint8_t len) noexcept {
   return len == 0 ? 0 : ~std::uint32_t{0} << (32 - len);
@@ -19,6 +21,11 @@ std::uint32_t mask_of(std::uint8_t len) noexcept {
 
 std::uint32_t entry_of(std::uint8_t len, NextHopIndex next_hop) noexcept {
   return std::uint32_t{len} << kEntryLenShift | next_hop;
+}
+
+/// An entry of the same length.
+std::uint32_t with_number(std::uint32_t entry, NextHopIndex next_hop) noexcept {
+  return entry >> kEntryLenShift << kEntryLenShift | next_hop;
 }
 
 std::uint32_t entry_len(std::uint32_t entry) noexcept {
@@ -75,12 +82,13 @@ Status PrefixTable::add(const wire::IpPrefix& prefix, NextHopIndex next_hop) {
   const std::uint32_t addr = prefix.addr.v4_host() & mask_of(len);
   Entry& entry = entries_[addr / kGroupSize];
   if (auto known = prefixes_[len].find(addr); known != prefixes_[len].end()) {
+    if (known->second == next_hop) return {};
     known->second = next_hop;
   } else {
     if (size_ == max_prefixes_)
       return fail(Errc::kNoResources, "no room for prefix {}: there are {}",
                   wire::to_string(prefix), size_);
-    if (len > kGroupLen && !open_group(entry))
+    if (len > kGroupLen && !open_group(entry, 0))
       return fail(Errc::kNoResources, "no room for prefix {}: all {} groups are in use",
                   wire::to_string(prefix), in_group_.size());
     prefixes_[len].emplace(addr, next_hop);
@@ -105,6 +113,38 @@ Status PrefixTable::remove(const wire::IpPrefix& prefix) {
   return {};
 }
 
+Status PrefixTable::add_neighbour(std::uint32_t addr, NextHopIndex via, NextHopIndex number) {
+  expects_management();
+  expects(via != kNextHopNone && via < kMaxNextHops && is_adjacency(number),
+          "a neighbour lies behind a slot");
+  Entry& entry = entries_[addr / kGroupSize];
+  const auto [it, is_new] = neighbours_.try_emplace({via, addr}, via);
+  if (is_new) {
+    if (!open_group(entry, in_group_.size() / kRouteShare)) {
+      neighbours_.erase(it);
+      return fail(Errc::kNoResources, "no room for a neighbour: {} of {} groups are free",
+                  free_groups_.size(), in_group_.size());
+    }
+    ++in_group_[entry & kNumber];
+  }
+  // Until now, lookups give `via` or the former number, unless another route wins.
+  Entry& host = group(entry)[addr % kGroupSize];
+  if ((host & kNumber) == it->second) store(host, with_number(host, number));
+  it->second = number;
+  return {};
+}
+
+void PrefixTable::remove_neighbour(std::uint32_t addr, NextHopIndex via) {
+  expects_management();
+  const auto it = neighbours_.find({via, addr});
+  if (it == neighbours_.end()) return;
+  Entry& entry = entries_[addr / kGroupSize];
+  Entry& host = group(entry)[addr % kGroupSize];
+  if ((host & kNumber) == it->second) store(host, with_number(host, via));
+  neighbours_.erase(it);
+  close_group(entry);
+}
+
 PrefixTable::Entry PrefixTable::covering(std::uint32_t addr, std::uint8_t len) const {
   while (len > 1) {
     --len;
@@ -126,24 +166,37 @@ void PrefixTable::write(std::uint32_t addr, std::uint8_t len, Entry entry) noexc
   if (len > kGroupLen) {
     const std::size_t n = std::size_t{1} << (32 - len);
     replace(group(entries_[first]).subspan(addr % kGroupSize, n), len, entry);
-    return;
+  } else {
+    for (Entry& e : std::span{&entries_[first], std::size_t{1} << (kGroupLen - len)}) {
+      if ((e & kGroup) != 0)
+        replace(group(e), len, entry);
+      else if (entry_len(e) <= len)
+        store(e, entry);
+    }
   }
-  for (Entry& e : std::span{&entries_[first], std::size_t{1} << (kGroupLen - len)}) {
-    if ((e & kGroup) != 0)
-      replace(group(e), len, entry);
-    else if (entry_len(e) <= len)
-      store(e, entry);
+  write_neighbours(addr, len, entry);
+}
+
+/// Writes the neighbours in a prefix where addresses have just got `entry`.
+void PrefixTable::write_neighbours(std::uint32_t addr, std::uint8_t len, Entry entry) noexcept {
+  const NextHopIndex via = entry & kNumber;
+  const auto end = neighbours_.upper_bound({via, addr | ~mask_of(len)});
+  for (auto it = neighbours_.lower_bound({via, addr}); it != end; ++it) {
+    const std::uint32_t at = it->first.second;
+    Entry& host = group(entries_[at / kGroupSize])[at % kGroupSize];
+    if (host == entry) store(host, with_number(entry, it->second));
   }
 }
 
-/// Makes the entry of a /24 name a group, if it does not yet. False: no group is free.
-bool PrefixTable::open_group(Entry& entry) {
+/// Makes the entry of a /24 name a group, if it does not yet. False: no more than `reserve` groups
+/// are free.
+bool PrefixTable::open_group(Entry& entry, std::size_t reserve) {
   if ((entry & kGroup) != 0) return true;
   while (!retired_.empty() && rte_rcu_qsbr_check(rcu_, retired_.front().token, false) == 1) {
     free_groups_.push_back(retired_.front().group);
     retired_.pop_front();
   }
-  if (free_groups_.empty()) return false;
+  if (free_groups_.size() <= reserve) return false;
   const std::uint32_t number = free_groups_.back();
   free_groups_.pop_back();
   for (Entry& e : group(number)) std::atomic_ref{e}.store(entry, std::memory_order_relaxed);
@@ -151,8 +204,8 @@ bool PrefixTable::open_group(Entry& entry) {
   return true;
 }
 
-/// A prefix of the group was removed: without the last one, all entries of the group are those of
-/// one prefix, and the /24 needs no group.
+/// A prefix or neighbour of the group was removed: without the last one, all entries of the group
+/// are those of one prefix, and the /24 needs no group.
 void PrefixTable::close_group(Entry& entry) {
   const std::uint32_t number = entry & kNumber;
   if (--in_group_[number] != 0) return;

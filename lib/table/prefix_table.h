@@ -3,6 +3,8 @@
 // an entry for each /24; an entry of a /24 with longer prefixes names a group of 256 entries, one
 // for each address. A lookup takes one or two loads.
 //
+// Neighbours have entries of their own, so that a lookup of a neighbour's address gives its number.
+//
 // perf/lib/table/prefix_table_bench.cc compares rte_lpm and rte_fib. Neither would do for a prefix
 // of each neighbour: rte_lpm searches the prefixes of a length one by one when it removes one, and
 // its result needs a test for a miss.
@@ -15,10 +17,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "lib/base/contract.h"
@@ -33,15 +37,17 @@ namespace ipoib::table {
 /// One writer (management lcore) for create, add and remove. Readers call lookup and must pass a
 /// quiescent state of `rcu` between bursts: only then are freed groups reused. The time of a change
 /// depends on the number of addresses that the prefix covers, not on the number of prefixes: one
-/// entry for a /24, at most 256 for a longer prefix, and an entry for each /24 of a shorter one.
+/// entry for a /24, at most 256 for a longer prefix, and an entry for each /24 of a shorter one. A
+/// prefix also rewrites the entries of the neighbours in it that it leads to.
 class PrefixTable {
  public:
   struct Config {
     std::string name = "ipv4";  ///< Name of the memory.
     std::uint32_t max_prefixes = 65'536;
-    std::uint32_t max_groups = 4'096;  ///< /24s that contain prefixes longer than /24.
-    int socket = -1;                   ///< NUMA node; -1: any.
-    std::uint64_t seed = 0;            ///< Makes the hash of the writer secret.
+    /// /24s that contain prefixes longer than /24 or neighbours.
+    std::uint32_t max_groups = 4'096;
+    int socket = -1;         ///< NUMA node; -1: any.
+    std::uint64_t seed = 0;  ///< Makes the hash of the writer secret.
   };
 
   /// `rcu`: initialised, outlives the table. kNoResources: no memory.
@@ -56,6 +62,18 @@ class PrefixTable {
   Status add(const wire::IpPrefix& prefix, NextHopIndex next_hop);
   /// kNotFound: no such prefix.
   Status remove(const wire::IpPrefix& prefix);
+
+  /// Makes lookups of `addr`, in host order, give the adjacency `number` while the longest prefix
+  /// that covers it, other than one of length 0, has the next hop `via`: the kConnected slot of the
+  /// neighbour's interface. Any other route wins, whenever it is added. Neighbours with different
+  /// `via` may have the same address. A neighbour is not a prefix of size(). The caller first sets
+  /// the number in the NextHopTable.
+  ///
+  /// kNoResources: no group is free for a neighbour. Lookups go on to give `via`; nothing tries
+  /// again but the caller.
+  Status add_neighbour(std::uint32_t addr, NextHopIndex via, NextHopIndex number);
+  /// Makes lookups of the address give the route again. Harmless if there is no such neighbour.
+  void remove_neighbour(std::uint32_t addr, NextHopIndex via);
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
@@ -94,8 +112,8 @@ class PrefixTable {
   }
 
  private:
-  /// Bits 0 to 23: next hop; bits 24 to 29: length of the prefix. With kGroup: the number of a
-  /// group. 0: no prefix longer than /0.
+  /// Bits 0 to 23: next hop; bits 24 to 29: length of the prefix, for a neighbour of the one that
+  /// leads to it. With kGroup: the number of a group. 0: no prefix longer than /0.
   using Entry = std::uint32_t;
   static constexpr Entry kNumber = (1U << kNextHopBits) - 1;
   static constexpr Entry kGroup = 1U << 31;
@@ -126,7 +144,8 @@ class PrefixTable {
   /// Returns the entry of the longest prefix that is shorter than `len` and covers the address.
   [[nodiscard]] Entry covering(std::uint32_t addr, std::uint8_t len) const;
   void write(std::uint32_t addr, std::uint8_t len, Entry entry) noexcept;
-  [[nodiscard]] bool open_group(Entry& entry);
+  void write_neighbours(std::uint32_t addr, std::uint8_t len, Entry entry) noexcept;
+  [[nodiscard]] bool open_group(Entry& entry, std::size_t reserve);
   void close_group(Entry& entry);
 
   Entries entries_;
@@ -138,9 +157,12 @@ class PrefixTable {
   // Writer only.
   std::array<Prefixes, 33> prefixes_;  ///< One map for each length.
   std::size_t size_ = 0;
+  /// Numbers by `via` and address, so that a prefix finds those to which it leads. The /24 of each
+  /// one has a group.
+  std::map<std::pair<NextHopIndex, std::uint32_t>, NextHopIndex> neighbours_;
   std::size_t max_prefixes_;
   std::vector<std::uint32_t> free_groups_;
-  std::vector<std::uint16_t> in_group_;  ///< Number of prefixes longer than /24, by group.
+  std::vector<std::uint32_t> in_group_;  ///< Prefixes longer than /24 and neighbours, by group.
   /// Groups that readers may still use, oldest first.
   struct Retired {
     std::uint64_t token;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <thread>
 
 #include "tests/support/worker_fixture.h"
@@ -34,8 +35,7 @@ class TablesUnderTraffic : public WorkerFixture {
   /// One loop has four packets, IPv4 and IPv6. None may be lost without a count. The worker's
   /// thread also plays the wires and the receiver of punted packets.
   void forward() {
-    for (const auto* dst : {"172.16.0.9", "172.16.0.200"})
-      receive(kEth0, to_eth0(Ip4{.dst = dst}.bytes()));
+    for (const auto* dst : destinations_) receive(kEth0, to_eth0(Ip4{.dst = dst}.bytes()));
     for (const auto* dst : {"fd00:77::9", "fd00:77:8000::9"})
       receive(kEth0, ethernet(mac(0xa0), mac(0x10), 0x86dd, Ip6{.dst = dst}.bytes()));
     received_ += 4;
@@ -72,6 +72,7 @@ class TablesUnderTraffic : public WorkerFixture {
   }
 
   static constexpr table::NextHop kLives{table::NextHopKind::kGateway, 0, kIb0, kGateway};
+  std::array<const char*, 2> destinations_{"172.16.0.9", "172.16.0.200"};
   std::uint64_t received_ = 0, sent_ = 0, waiting_ = 0;
   const WorkerThread* worker_ = nullptr;  ///< Set while run() lasts.
 };
@@ -95,6 +96,30 @@ TEST_F(TablesUnderTraffic, PrefixesComeAndGo) {
     } else {
       static_cast<void>(prefixes->remove(longer));
       EXPECT_TRUE(prefixes6->remove(longer6));
+    }
+  });
+}
+
+// Host entries of neighbours come and go beside a longer prefix: groups are opened and closed.
+TEST_F(TablesUnderTraffic, HostEntriesComeAndGo) {
+  destinations_ = {"10.0.0.2", "10.0.7.2"};
+  set_neighbour(8, ib_neighbour(kIb0, "10.0.7.2", 3, 0x78));
+  const auto longer = *wire::parse_prefix("10.0.0.0/24");
+  const auto network = prefixes->lookup(0x0a00'0002);
+  run([&](std::uint32_t i) {
+    if (i % 3 == 0) {
+      for (const table::NeighbourIndex n : {kGateway, table::NeighbourIndex{8}}) {
+        const std::uint32_t addr = n == kGateway ? 0x0a00'0002 : 0x0a00'0702;
+        const auto number = table::adjacency_of(n, false);
+        hops.set(number, hops.get(network));
+        static_cast<void>(prefixes->add_neighbour(addr, network, number));
+      }
+    } else if (i % 3 == 1) {
+      EXPECT_TRUE(prefixes->add(longer, kOther));
+    } else {
+      EXPECT_TRUE(prefixes->remove(longer));
+      for (const std::uint32_t addr : {0x0a00'0002U, 0x0a00'0702U})
+        prefixes->remove_neighbour(addr, network);
     }
   });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // IPv4 route lookup in bursts by number of routes: our table, rte_lpm's bulk lookup, and rte_fib
 // (DIR24_8; scalar, and AVX-512 if this CPU has it). The second part is the time of a change: the
-// removal and addition of a /32, as for a neighbour, beside that many others. rte_lpm would need
+// removal and addition of a /32, or of a neighbour, beside that many others. rte_lpm would need
 // minutes to take the larger numbers of prefixes.
 #include <rte_errno.h>
 #include <rte_fib.h>
@@ -25,6 +25,7 @@ namespace ipoib::table {
 namespace {
 
 constexpr std::size_t kBurst = 32;
+constexpr NextHopIndex kNetwork = 1;  ///< Next hop of the first route of a Filled.
 using Random = std::independent_bits_engine<std::mt19937, 32, std::uint32_t>;
 
 struct Row {
@@ -97,14 +98,22 @@ class Filled {
   Filled& operator=(const Filled&) = delete;
 
   PrefixTable& operator*() { return *table_; }
+  /// Adds the hosts of these rows as neighbours.
+  void add_neighbours(const std::vector<Row>& rows) {
+    NeighbourIndex n = 0;
+    for (const Row& row : rows)
+      if (const auto added = table_->add_neighbour(row.addr, kNetwork, adjacency_of(n++, false));
+          !added)
+        throw std::runtime_error{added.error().what};
+  }
 
  private:
   rte_rcu_qsbr* rcu_;
   std::unique_ptr<PrefixTable> table_;
 };
 
-/// One /32 for each neighbour of consecutive /24s.
-std::vector<Row> neighbours(std::size_t n) {
+/// One /32 for each host of consecutive /24s.
+std::vector<Row> hosts(std::size_t n) {
   std::vector<Row> rows(n);
   for (std::size_t i = 0; i < n; ++i) rows[i] = {0x0a00'0000U + static_cast<std::uint32_t>(i), 32};
   return rows;
@@ -121,13 +130,37 @@ void route_prefix_table(benchmark::State& state) {
 }
 
 void change_prefix_table(benchmark::State& state) {
-  const auto rows = neighbours(static_cast<std::size_t>(state.range(0)));
+  const auto rows = hosts(static_cast<std::size_t>(state.range(0)));
   Filled table{rows};
   std::mt19937 random{3};
   for (auto _ : state) {
     const wire::IpPrefix prefix{wire::IpAddr::v4(rows[random() % rows.size()].addr), 32};
     benchmark::DoNotOptimize((*table).remove(prefix));
     benchmark::DoNotOptimize((*table).add(prefix, 1));
+  }
+}
+
+/// Neighbours of one connected network.
+void route_neighbours(benchmark::State& state) {
+  const auto rows = hosts(static_cast<std::size_t>(state.range(0)));
+  Filled table{{{0x0a00'0000, 8}}};
+  table.add_neighbours(rows);
+  alignas(64) std::array<NextHopIndex, kBurst> out;
+  measure(state, rows, [&](const std::uint32_t* addrs) {
+    (*table).lookup({addrs, kBurst}, out);
+    benchmark::DoNotOptimize(out);
+  });
+}
+
+void change_neighbours(benchmark::State& state) {
+  const auto rows = hosts(static_cast<std::size_t>(state.range(0)));
+  Filled table{{{0x0a00'0000, 8}}};
+  table.add_neighbours(rows);
+  std::mt19937 random{3};
+  for (auto _ : state) {
+    const std::uint32_t addr = rows[random() % rows.size()].addr;
+    (*table).remove_neighbour(addr, kNetwork);
+    benchmark::DoNotOptimize((*table).add_neighbour(addr, kNetwork, adjacency_of(1, false)));
   }
 }
 
@@ -144,7 +177,7 @@ rte_lpm* filled_lpm(const std::vector<Row>& rows) {
 }
 
 void change_lpm(benchmark::State& state) {
-  const auto rows = neighbours(static_cast<std::size_t>(state.range(0)));
+  const auto rows = hosts(static_cast<std::size_t>(state.range(0)));
   rte_lpm* const lpm = filled_lpm(rows);
   if (lpm == nullptr) return state.SkipWithError(rte_strerror(rte_errno));
   std::mt19937 random{3};
@@ -197,6 +230,8 @@ void sizes(benchmark::internal::Benchmark* b) {
 }
 BENCHMARK(route_prefix_table)->Apply(sizes)->Arg(1'000'000);
 BENCHMARK(change_prefix_table)->Apply(sizes)->Arg(65'536)->Arg(1'000'000);
+BENCHMARK(route_neighbours)->Arg(1'000)->Arg(65'536);
+BENCHMARK(change_neighbours)->Arg(1'000)->Arg(65'536);
 BENCHMARK(change_lpm)->Apply(sizes);
 BENCHMARK(route_lpm_bulk)->Apply(sizes);
 BENCHMARK(route_fib)

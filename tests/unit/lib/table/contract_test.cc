@@ -42,6 +42,8 @@ TEST_F(TableContractDeathTest, WorkersWriteNoSharedTable) {
   expect_broken([&] { own.remove(v4.addr); }, wrong);
   expect_broken([&] { static_cast<void>(prefixes->add(v4, 1)); }, wrong);
   expect_broken([&] { static_cast<void>(prefixes->remove(v4)); }, wrong);
+  expect_broken([&] { static_cast<void>(prefixes->add_neighbour(1, 1, kAdjacency)); }, wrong);
+  expect_broken([&] { prefixes->remove_neighbour(1, 1); }, wrong);
   expect_broken([&] { static_cast<void>(prefixes6->add(v6, 1)); }, wrong);
   expect_broken([&] { static_cast<void>(prefixes6->remove(v6)); }, wrong);
   // Reading is allowed to every lcore.

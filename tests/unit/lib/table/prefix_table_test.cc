@@ -6,8 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "tests/support/addresses.h"
@@ -19,6 +22,12 @@ using ipoib::test::prefix;
 
 std::uint32_t addr(const char* text) {
   return wire::parse_ip(text)->v4_host();
+}
+
+/// Slots: the networks of two interfaces, and a route to somewhere else.
+constexpr NextHopIndex kIb0 = 1, kIb1 = 2, kElsewhere = 3;
+NextHopIndex host(NeighbourIndex neighbour) {
+  return adjacency_of(neighbour, false);
 }
 
 class PrefixTableTest : public testing::Test {
@@ -201,6 +210,165 @@ TEST_F(PrefixTableTest, P07_GroupsAreUsedAgainOnlyAfterTheGracePeriod) {
   EXPECT_EQ(table_->lookup(addr("10.0.1.1")), 2U);
   rte_rcu_qsbr_thread_offline(rcu_, 0);
   rte_rcu_qsbr_thread_unregister(rcu_, 0);
+}
+
+TEST_F(PrefixTableTest, ANeighbourIsFoundByItsAddressUntilItIsRemoved) {
+  ASSERT_TRUE(table_->add(prefix("10.0.0.0/8"), kIb0));
+  ASSERT_TRUE(table_->add_neighbour(addr("10.0.0.7"), kIb0, host(5)));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.7")), host(5));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.8")), kIb0);
+  EXPECT_EQ(table_->size(), 1U);
+  ASSERT_TRUE(table_->add_neighbour(addr("10.0.0.7"), kIb0, host(6))) << "another number";
+  EXPECT_EQ(table_->lookup(addr("10.0.0.7")), host(6));
+  table_->remove_neighbour(addr("10.0.0.7"), kIb1);
+  EXPECT_EQ(table_->lookup(addr("10.0.0.7")), host(6)) << "that was no neighbour";
+  table_->remove_neighbour(addr("10.0.0.7"), kIb0);
+  EXPECT_EQ(table_->lookup(addr("10.0.0.7")), kIb0);
+}
+
+TEST_F(PrefixTableTest, AnyOtherRouteToANeighbourWinsBeforeAndAfter) {
+  for (const char* other :
+       {"10.0.0.0/16", "10.0.0.0/17", "10.0.0.0/24", "10.0.0.4/30", "10.0.0.7/32"}) {
+    SCOPED_TRACE(other);
+    ASSERT_TRUE(table_->add(prefix("10.0.0.0/8"), kElsewhere));
+    ASSERT_TRUE(table_->add(prefix("10.0.0.0/16"), kIb0));
+    ASSERT_TRUE(table_->add_neighbour(addr("10.0.0.7"), kIb0, host(5)));
+    ASSERT_TRUE(table_->add(prefix(other), kElsewhere));
+    EXPECT_EQ(table_->lookup(addr("10.0.0.7")), kElsewhere) << "after it";
+    table_->remove_neighbour(addr("10.0.0.7"), kIb0);
+    EXPECT_EQ(table_->lookup(addr("10.0.0.7")), kElsewhere);
+    ASSERT_TRUE(table_->add_neighbour(addr("10.0.0.7"), kIb0, host(5)));
+    EXPECT_EQ(table_->lookup(addr("10.0.0.7")), kElsewhere) << "before it";
+    ASSERT_TRUE(table_->remove(prefix(other)));
+    ASSERT_TRUE(table_->add(prefix("10.0.0.0/16"), kIb0));
+    EXPECT_EQ(table_->lookup(addr("10.0.0.7")), host(5)) << "without it";
+    table_->remove_neighbour(addr("10.0.0.7"), kIb0);
+  }
+}
+
+TEST_F(PrefixTableTest, ANeighbourWaitsForItsNetwork) {
+  ASSERT_TRUE(table_->add_neighbour(addr("10.0.0.7"), kIb0, host(5)));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.7")), kNextHopNone);
+  ASSERT_TRUE(table_->add(prefix("0.0.0.0/0"), kIb0));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.7")), kIb0) << "length 0 leads to no neighbour";
+  ASSERT_TRUE(table_->add(prefix("10.0.0.0/24"), kIb0));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.7")), host(5));
+  ASSERT_TRUE(table_->add(prefix("10.0.0.7/32"), kIb0));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.7")), host(5)) << "a longer route to the same interface";
+  ASSERT_TRUE(table_->remove(prefix("10.0.0.7/32")));
+  ASSERT_TRUE(table_->remove(prefix("10.0.0.0/24")));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.7")), kIb0);
+}
+
+TEST_F(PrefixTableTest, OfTwoNeighboursWithOneAddressTheRouteDecides) {
+  ASSERT_TRUE(table_->add(prefix("10.0.0.0/8"), kIb0));
+  ASSERT_TRUE(table_->add_neighbour(addr("10.0.0.7"), kIb1, host(6)));
+  ASSERT_TRUE(table_->add_neighbour(addr("10.0.0.7"), kIb0, host(5)));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.7")), host(5));
+  ASSERT_TRUE(table_->add(prefix("10.0.0.0/16"), kIb1));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.7")), host(6));
+  table_->remove_neighbour(addr("10.0.0.7"), kIb1);
+  EXPECT_EQ(table_->lookup(addr("10.0.0.7")), kIb1);
+  ASSERT_TRUE(table_->remove(prefix("10.0.0.0/16")));
+  EXPECT_EQ(table_->lookup(addr("10.0.0.7")), host(5));
+}
+
+TEST_F(PrefixTableTest, TheGroupOfTheLastNeighbourIsUsedAgainAfterTheGracePeriod) {
+  make({.name = "rcu", .max_prefixes = 64, .max_groups = 1, .socket = -1});
+  rte_rcu_qsbr_thread_register(rcu_, 0);
+  rte_rcu_qsbr_thread_online(rcu_, 0);
+  ASSERT_TRUE(table_->add(prefix("10.0.0.0/8"), kIb0));
+  ASSERT_TRUE(table_->add_neighbour(addr("10.0.0.7"), kIb0, host(5)));
+  ASSERT_TRUE(table_->add_neighbour(addr("10.0.0.8"), kIb0, host(6)));
+  table_->remove_neighbour(addr("10.0.0.7"), kIb0);
+  rte_rcu_qsbr_quiescent(rcu_, 0);
+  EXPECT_FALSE(table_->add(prefix("10.0.1.1/32"), kElsewhere)) << "the group is in use";
+  table_->remove_neighbour(addr("10.0.0.8"), kIb0);
+  EXPECT_EQ(table_->lookup(addr("10.0.0.8")), kIb0);
+  EXPECT_FALSE(table_->add(prefix("10.0.1.1/32"), kElsewhere)) << "a reader may look into it";
+  rte_rcu_qsbr_quiescent(rcu_, 0);
+  EXPECT_TRUE(table_->add(prefix("10.0.1.1/32"), kElsewhere));
+  rte_rcu_qsbr_thread_offline(rcu_, 0);
+  rte_rcu_qsbr_thread_unregister(rcu_, 0);
+}
+
+TEST_F(PrefixTableTest, NeighboursLeaveAQuarterOfTheGroupsToRoutes) {
+  make({.name = "share", .max_prefixes = 64, .max_groups = 4});
+  ASSERT_TRUE(table_->add(prefix("10.0.0.0/8"), kIb0));
+  for (const char* text : {"10.0.0.1", "10.0.1.1", "10.0.2.1", "10.0.2.2"})
+    ASSERT_TRUE(table_->add_neighbour(addr(text), kIb0, host(5)));
+  EXPECT_EQ(table_->add_neighbour(addr("10.0.3.1"), kIb0, host(6)).error().code,
+            Errc::kNoResources);
+  EXPECT_EQ(table_->lookup(addr("10.0.3.1")), kIb0);
+  table_->remove_neighbour(addr("10.0.3.1"), kIb0);
+  ASSERT_TRUE(table_->add(prefix("10.0.3.2/32"), kElsewhere));
+  EXPECT_EQ(table_->lookup(addr("10.0.3.1")), kIb0) << "the refused one has left nothing";
+  EXPECT_FALSE(table_->add(prefix("10.0.4.1/32"), kElsewhere));
+  EXPECT_TRUE(table_->add_neighbour(addr("10.0.3.1"), kIb0, host(6))) << "the group is there";
+  EXPECT_EQ(table_->lookup(addr("10.0.3.1")), host(6));
+}
+
+/// Prefixes and neighbours of a small space come and go, and so do groups, of which there are too
+/// few. After each step, each address is compared with a new table.
+TEST_F(PrefixTableTest, ChangesOfPrefixesAndNeighboursAgreeWithANaiveTable) {
+  make({.name = "naive", .max_prefixes = 1024, .max_groups = 5});
+  std::independent_bits_engine<std::mt19937, 32, std::uint32_t> random{11};
+  constexpr std::uint32_t kBase = 0x0a00'0000, kSpace = 6 * 256;
+  std::map<std::pair<std::uint8_t, std::uint32_t>, NextHopIndex> routes;
+  std::map<std::pair<NextHopIndex, std::uint32_t>, NextHopIndex> neighbours;
+  unsigned refused = 0;
+  for (NeighbourIndex step = 1; step <= 4000; ++step) {
+    const std::uint32_t a = kBase + random() % kSpace;
+    const NextHopIndex via = 1 + random() % 3;
+    switch (random() % 6) {
+      case 0:
+      case 1:
+        if (!table_->add_neighbour(a, via, host(step)))
+          ++refused;
+        else
+          neighbours[{via, a}] = host(step);
+        break;
+      case 2:
+        for (int n = 0; n < 3 && !neighbours.empty(); ++n) {
+          const auto it =
+              std::next(neighbours.begin(), static_cast<int>(random() % neighbours.size()));
+          table_->remove_neighbour(it->first.second, it->first.first);
+          neighbours.erase(it);
+        }
+        break;
+      case 3:
+      case 4: {
+        wire::IpPrefix p{wire::IpAddr::v4(a), static_cast<std::uint8_t>(random() % 33)};
+        p.addr = wire::network(p);
+        if (!table_->add(p, via))
+          ++refused;
+        else
+          routes[{p.len, p.addr.v4_host()}] = via;
+        break;
+      }
+      default:
+        if (routes.empty()) break;
+        const auto it = std::next(routes.begin(), static_cast<int>(random() % routes.size()));
+        ASSERT_TRUE(table_->remove({wire::IpAddr::v4(it->first.second), it->first.first}));
+        routes.erase(it);
+    }
+    ASSERT_EQ(table_->size(), routes.size());
+    std::array<NextHopIndex, kSpace> expected{};
+    NextHopIndex all = kNextHopNone;  // the route of length 0
+    for (const auto& [p, hop] : routes) {
+      const std::uint64_t first = std::max(p.second, kBase);
+      const std::uint64_t end = p.second + (std::uint64_t{1} << (32 - p.first));
+      if (p.first == 0) all = hop;
+      for (std::uint64_t i = first; p.first > 0 && i < end && i < kBase + kSpace; ++i)
+        expected[i - kBase] = hop;
+    }
+    for (const auto& [key, number] : neighbours)
+      if (expected[key.second - kBase] == key.first) expected[key.second - kBase] = number;
+    for (std::uint32_t i = 0; i < kSpace; ++i)
+      ASSERT_EQ(table_->lookup(kBase + i), expected[i] != 0 ? expected[i] : all)
+          << "step " << step << " address " << i;
+  }
+  EXPECT_GT(refused, 10U);
 }
 
 TEST(NextHopTable, AdjacenciesNameNeighboursWithTheirInterface) {
