@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace ipoib::route {
 
@@ -27,7 +28,11 @@ NextHops::NextHops(RouteSink& sink)
     : sink_{sink}, free_{table::kNextHopNone + 1, table::kMaxNextHops - 1} {}
 
 NextHops::~NextHops() {
-  for (const auto& [gateway, state] : gateways_)
+  clear();
+}
+
+void NextHops::clear() {
+  for (const auto& [gateway, state] : std::exchange(gateways_, {}))
     sink_.forget_gateway(gateway.first, gateway.second);
 }
 
@@ -72,7 +77,8 @@ Result<NextHopIndex> NextHops::fixed(const NextHop& hop) {
 // --- Gateways ---
 
 NextHop NextHops::hop_of(const Gateway& gateway) const {
-  return {NextHopKind::kGateway, 0, gateway.first, gateways_.at(gateway).neighbour};
+  return {NextHopKind::kGateway, 0, gateway.first,
+          table::neighbour_of(gateways_.at(gateway).index)};
 }
 
 Result<NextHops::Gateways::iterator> NextHops::use_gateway(const Gateway& gateway) {
@@ -80,24 +86,19 @@ Result<NextHops::Gateways::iterator> NextHops::use_gateway(const Gateway& gatewa
     ++it->second.uses;
     return it;
   }
-  const auto index = allocate(1);
-  if (!index) return tl::make_unexpected(index.error());
   const auto neighbour = sink_.use_gateway(gateway.first, gateway.second);
-  if (!neighbour) {
-    free_.put_back(*index, 1);
-    return tl::make_unexpected(neighbour.error());
-  }
+  if (!neighbour) return tl::make_unexpected(neighbour.error());
+  const NextHopIndex index = table::adjacency_of(*neighbour, true);
   const bool answers = !sink_.has_failed(gateway.first, gateway.second);
-  const auto it = gateways_.emplace(gateway, GatewayState{*index, *neighbour, 1, answers}).first;
-  by_index_.emplace(*index, gateway);
-  sink_.set_next_hop(*index, hop_of(gateway));
+  const auto it = gateways_.emplace(gateway, GatewayState{index, 1, answers}).first;
+  by_index_.emplace(index, gateway);
+  sink_.set_next_hop(index, hop_of(gateway));
   return it;
 }
 
 void NextHops::release_gateway(const Gateway& gateway) {
   const auto it = gateways_.find(gateway);
   if (it == gateways_.end() || --it->second.uses != 0) return;
-  retire(it->second.index, 1);
   by_index_.erase(it->second.index);
   gateways_.erase(it);
   sink_.forget_gateway(gateway.first, gateway.second);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Next hops of routes: one object for each gateway and one for each set of gateways, shared by all
-// routes through them. They know which gateways live.
+// routes through them. They know which gateways live. A gateway's number names its neighbour; a set
+// of gateways has slots of the next-hop table.
 //
 // A gateway is dead while its neighbour does not answer or its interface is down. A group moves the
 // flows of a dead gateway to those that live (buckets.h); a route with one gateway keeps it.
@@ -30,6 +31,8 @@ class NextHops {
   /// `sink` outlives it.
   explicit NextHops(RouteSink& sink);
   ~NextHops();
+  /// Forgets all gateways. Nothing may be used or released afterwards.
+  void clear();
   NextHops(const NextHops&) = delete;
   NextHops& operator=(const NextHops&) = delete;
 
@@ -56,10 +59,9 @@ class NextHops {
 
  private:
   struct GatewayState {
-    table::NextHopIndex index = table::kNextHopNone;
-    table::NeighbourIndex neighbour = table::kNoNeighbour;
-    std::size_t uses = 0;  ///< Number of routes and groups that use it.
-    bool answers = true;   ///< False while the neighbour has failed.
+    table::NextHopIndex index = table::kNextHopNone;  ///< The adjacency of its neighbour.
+    std::size_t uses = 0;                             ///< Number of routes and groups that use it.
+    bool answers = true;                              ///< False while the neighbour has failed.
     std::set<table::NextHopIndex> groups{};
   };
   struct Group {

@@ -174,19 +174,27 @@ TEST_F(NextHopsTest, RoutersOnTheSameLinksAgreeOnTheWayBack) {
   EXPECT_EQ(sink.hops.get(ba).iface, 0);
 }
 
-TEST_F(NextHopsTest, ANumberIsNotUsedAgainWhileAWorkerMayNameIt) {
+TEST_F(NextHopsTest, TheNumberOfAGatewayNamesItsNeighbour) {
   const auto one = *next_hops->use({a});
+  EXPECT_EQ(one, table::adjacency_of(of(a), true));
+  EXPECT_EQ(sink.hops.get(one), (NextHop{NextHopKind::kGateway, 0, a.first, of(a)}));
+  const auto group = *next_hops->use({a, b});
+  EXPECT_FALSE(table::is_adjacency(group));
+  next_hops->release(one);
+  EXPECT_EQ(sink.neighbours.size(), 2U) << "the group still uses it";
+  next_hops->release(group);
+  EXPECT_TRUE(sink.neighbours.empty());
+}
+
+TEST_F(NextHopsTest, ANumberIsNotUsedAgainWhileAWorkerMayNameIt) {
   const auto group = *next_hops->use({a, b});
   const NextHop was = sink.hops.get(group);
   next_hops->release(group);
-  next_hops->release(one);
   EXPECT_TRUE(sink.neighbours.empty());
   EXPECT_EQ(sink.hops.get(group), was) << "a packet under way still finds its way";
-  const auto next = *next_hops->use({c}), next_group = *next_hops->use({c, b});
-  EXPECT_NE(next, one);
-  EXPECT_NE(next_group, group);
+  EXPECT_NE(*next_hops->use({c, b}), group);
   sink.moment = 1;
-  EXPECT_EQ(*next_hops->use({gateway(0, "10.0.0.9")}), one);
+  EXPECT_EQ(*next_hops->use({c, a}), group);
 }
 
 TEST_F(NextHopsTest, WhereAllNumbersAreRetiredItWaitsForTheWorkers) {
