@@ -16,6 +16,11 @@ class RouteSink {
   virtual ~RouteSink() = default;
   virtual Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) = 0;
   virtual void remove_prefix(const wire::IpPrefix& prefix) = 0;
+  /// Sends packets to the IPv4 address straight to the neighbour, as long as the longest route to it
+  /// has the next hop `via`. kNoResources: no room; they take the route.
+  virtual Status add_neighbour(const wire::IpAddr& addr, table::NextHopIndex via,
+                               table::NeighbourIndex neighbour) = 0;
+  virtual void remove_neighbour(const wire::IpAddr& addr, table::NextHopIndex via) = 0;
   virtual void set_next_hop(table::NextHopIndex index, const table::NextHop& next_hop) = 0;
   /// The neighbour number of a gateway, held until forget_gateway().
   virtual Result<table::NeighbourIndex> use_gateway(table::InterfaceId iface,

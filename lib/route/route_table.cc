@@ -29,6 +29,8 @@ std::vector<IpPrefix> locals_of(const IpPrefix& address) {
 RouteTable::RouteTable(RouteSink& sink) : sink_{sink}, next_hops_{sink} {}
 
 RouteTable::~RouteTable() {
+  // Gateways that are forgotten may be neighbours of this table.
+  next_hops_.clear();
   for (const auto& [prefix, route] : routes_) sink_.remove_prefix(prefix);
 }
 
@@ -225,6 +227,26 @@ Status RouteTable::remove(const IpPrefix& to) {
   if (route.kind == RouteKind::kRedirect) std::erase(redirects_, net);
   next_hops_.release(route.next_hop);
   return {};
+}
+
+Result<table::NextHopIndex> RouteTable::connected_to(table::InterfaceId iface) {
+  return next_hops_.fixed(NextHop{NextHopKind::kConnected, 0, iface, table::kNoNeighbour});
+}
+
+Status RouteTable::add_neighbour(table::InterfaceId iface, const IpAddr& addr,
+                                 table::NeighbourIndex neighbour) {
+  const auto host = routes_.find(host_prefix(addr));
+  const bool is_host = host == routes_.end() || (host->second.kind != RouteKind::kLocal &&
+                                                 host->second.kind != RouteKind::kBroadcast);
+  if (!is_host || interface_of(addr) != iface)
+    return fail(Errc::kNotFound, "{} is no host of a network of the interface",
+                wire::to_string(addr));
+  return connected_to(iface).and_then(
+      [&](table::NextHopIndex via) { return sink_.add_neighbour(addr, via, neighbour); });
+}
+
+void RouteTable::remove_neighbour(table::InterfaceId iface, const IpAddr& addr) {
+  if (const auto via = connected_to(iface)) sink_.remove_neighbour(addr, *via);
 }
 
 }  // namespace ipoib::route

@@ -70,6 +70,13 @@ class RouteTable {
   /// Removes a route, except one that belongs to an address of an interface: kRefused.
   Status remove(const wire::IpPrefix& to);
 
+  /// Sends packets to the IPv4 address straight to the neighbour while the longest route to it is a
+  /// network that is connected to `iface`. kNoResources: no room; the network's route finds it.
+  /// kNotFound: the address is in no such network, or is an own or broadcast address.
+  Status add_neighbour(table::InterfaceId iface, const wire::IpAddr& addr,
+                       table::NeighbourIndex neighbour);
+  void remove_neighbour(table::InterfaceId iface, const wire::IpAddr& addr);
+
   [[nodiscard]] const std::map<wire::IpPrefix, Route>& routes() const { return routes_; }
   /// Gateways and groups of them that routes use.
   [[nodiscard]] std::size_t next_hops() const { return next_hops_.size(); }
@@ -99,6 +106,7 @@ class RouteTable {
   Status set_local(table::InterfaceId iface, const wire::IpPrefix& address, table::NextHopKind hop);
   Status insert_shared(const wire::IpPrefix& prefix, RouteKind kind, table::NextHopKind hop,
                        table::InterfaceId iface);
+  Result<table::NextHopIndex> connected_to(table::InterfaceId iface);
   [[nodiscard]] Result<NextHops::Gateway> gateway_at(const wire::IpAddr& addr) const;
 
   RouteSink& sink_;

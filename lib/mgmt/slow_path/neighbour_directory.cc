@@ -2,6 +2,7 @@
 #include "lib/mgmt/slow_path/neighbour_directory.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/contract.h"
 #include "lib/mgmt/slow_path/punt_handler.h"
@@ -21,7 +22,11 @@ msg::Down message(msg::Down::Kind kind, table::NeighbourIndex index) {
 
 NeighbourDirectory::NeighbourDirectory(WorkerSet& workers, PuntHandler& punt,
                                        fabric::Retirement& retirement, std::uint32_t capacity)
-    : workers_{workers}, punt_{punt}, retirement_{retirement}, capacity_{capacity} {
+    : workers_{workers},
+      punt_{punt},
+      retirement_{retirement},
+      capacity_{capacity},
+      host_routes_(capacity) {
   free_.reserve(capacity);
   for (std::uint32_t i = capacity; i > 0; --i) free_.push_back(i - 1);
 }
@@ -39,6 +44,8 @@ Result<table::NeighbourIndex> NeighbourDirectory::allocate_index() {
 
 void NeighbourDirectory::remove(table::NeighbourIndex index) {
   expects_management();
+  // Once workers have forgotten the number, none may look it up.
+  withdraw(index);
   workers_.send_to_all(message(msg::Down::Kind::kNeighbourRemove, index));
   retired_.add(index, retirement_);
 }
@@ -50,7 +57,25 @@ void NeighbourDirectory::install(table::NeighbourIndex index, const table::Neigh
   msg::Down m = message(msg::Down::Kind::kNeighbourSet, index);
   m.neighbour = neighbour;
   workers_.send_to_all(m);
-  if (neighbour.state == table::NeighbourState::kValid) notify_routes(neighbour, true);
+  if (neighbour.state != table::NeighbourState::kValid) return;
+  notify_routes(neighbour, true);
+  publish(index, neighbour);
+}
+
+/// Later states do not withdraw the route, because the worker reads the state with the neighbour.
+/// Where there is no room, the next installation of this neighbour tries again.
+void NeighbourDirectory::publish(table::NeighbourIndex index, const table::Neighbour& neighbour) {
+  if (routes_ == nullptr || !neighbour.addr.is_v4() || wire::is_multicast(neighbour.addr)) return;
+  const HostRoute route{neighbour.addr.v4_host(), neighbour.iface};
+  if (host_routes_[index] == route) return;
+  withdraw(index);
+  if (routes_->add_neighbour(neighbour.iface, neighbour.addr, index)) host_routes_[index] = route;
+}
+
+void NeighbourDirectory::withdraw(table::NeighbourIndex index) {
+  const auto route = std::exchange(host_routes_[index], {});
+  if (route.iface != table::kNoInterface)
+    routes_->remove_neighbour(route.iface, wire::IpAddr::v4(route.addr));
 }
 
 void NeighbourDirectory::notify_routes(const table::Neighbour& neighbour, bool answers) {

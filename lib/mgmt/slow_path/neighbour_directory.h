@@ -21,8 +21,8 @@ class NeighbourDirectory final : public link::NeighbourSink {
   NeighbourDirectory(WorkerSet& workers, PuntHandler& punt, fabric::Retirement& retirement,
                      std::uint32_t capacity);
 
-  /// Sets the route table, which learns which neighbours answer. It outlives the last call of
-  /// install().
+  /// Sets the route table, which learns which neighbours answer and where valid ones are. It
+  /// outlives the last call of install() and remove().
   void set_routes(route::RouteTable& routes) { routes_ = &routes; }
 
   /// kNoResources while every number is in use, or may still be named by packets in flight.
@@ -37,7 +37,16 @@ class NeighbourDirectory final : public link::NeighbourSink {
   [[nodiscard]] std::size_t in_use() const { return capacity_ - free_.size() - retired_.size(); }
 
  private:
+  /// The host entry of a neighbour in the prefix table; without an interface: none.
+  struct HostRoute {
+    std::uint32_t addr = 0;
+    table::InterfaceId iface = table::kNoInterface;
+    friend bool operator==(const HostRoute&, const HostRoute&) = default;
+  };
+
   void notify_routes(const table::Neighbour& neighbour, bool answers);
+  void publish(table::NeighbourIndex index, const table::Neighbour& neighbour);
+  void withdraw(table::NeighbourIndex index);
 
   WorkerSet& workers_;
   PuntHandler& punt_;
@@ -46,6 +55,7 @@ class NeighbourDirectory final : public link::NeighbourSink {
   std::uint32_t capacity_;
   std::vector<table::NeighbourIndex> free_;  ///< Low numbers last, so that they are used first.
   fabric::Retired<table::NeighbourIndex> retired_;
+  std::vector<HostRoute> host_routes_;  ///< Indexed by number.
 };
 
 }  // namespace ipoib::mgmt

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes the route table's decisions into the tables that workers read. Workers look up and use
-// next-hop numbers within one burst, so a grace period is enough before a number is reused.
+// the numbers of next-hop slots within one burst, so a grace period is enough before a slot is
+// reused.
 #pragma once
 
 #include <rte_rcu_qsbr.h>
@@ -48,6 +49,15 @@ class RouteWriter final : public route::RouteSink {
     // A failure means that the prefix was not there, which is the desired state.
     static_cast<void>(prefix.addr.is_v4() ? prefixes_.remove(prefix) : prefixes6_.remove(prefix));
     forget_own(prefix);
+  }
+  Status add_neighbour(const wire::IpAddr& addr, table::NextHopIndex via,
+                       table::NeighbourIndex neighbour) override {
+    const auto number = table::adjacency_of(neighbour, false);
+    next_hops_.set(number, next_hops_.get(via));
+    return prefixes_.add_neighbour(addr.v4_host(), via, number);
+  }
+  void remove_neighbour(const wire::IpAddr& addr, table::NextHopIndex via) override {
+    prefixes_.remove_neighbour(addr.v4_host(), via);
   }
   void set_next_hop(table::NextHopIndex index, const table::NextHop& next_hop) override {
     next_hops_.set(index, next_hop);

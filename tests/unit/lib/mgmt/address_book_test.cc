@@ -29,6 +29,10 @@ class AddressBookTest : public testing::Test,
     return {};
   }
   void remove_prefix(const wire::IpPrefix& prefix) override { prefixes.erase(prefix); }
+  Status add_neighbour(const wire::IpAddr&, table::NextHopIndex, table::NeighbourIndex) override {
+    return {};
+  }
+  void remove_neighbour(const wire::IpAddr&, table::NextHopIndex) override {}
   void set_next_hop(table::NextHopIndex index, const table::NextHop& hop) override {
     hops[index] = hop;
   }

@@ -95,6 +95,29 @@ TEST_F(NodeTest, AnswersArpWithoutAPacketBufferLeft) {
   });
 }
 
+TEST_F(NodeTest, ANeighbourIsInThePrefixTableWithItsInterface) {
+  const auto built = build_node(
+      config(), {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
+  ASSERT_TRUE(built) << built.error().what;
+  NodeParts& parts = *(*built)->parts;
+  const auto iface = parts.interfaces.find("eth0")->control->id();
+  const auto hop = [&] {
+    return parts.tables.next_hops->get(parts.tables.prefixes->lookup(kPeerIp));
+  };
+  ASSERT_TRUE(parts.routes->add_network(iface, *wire::parse_prefix("192.168.1.1/24")));
+  const table::NextHop network{table::NextHopKind::kConnected, 0, iface, table::kNoNeighbour};
+  EXPECT_EQ(hop(), network);
+  const auto index = *parts.neighbours->allocate_index();
+  table::Neighbour n;
+  n.addr = wire::IpAddr::v4(kPeerIp);
+  n.iface = iface;
+  n.state = table::NeighbourState::kValid;
+  parts.neighbours->install(index, n);
+  EXPECT_EQ(hop(), (table::NextHop{table::NextHopKind::kConnected, 0, iface, index}));
+  parts.neighbours->remove(index);
+  EXPECT_EQ(hop(), network);
+}
+
 TEST_F(NodeTest, IcmpErrorsAndOwnPacketsWithoutMbufsAreInTheStatistics) {
   const auto built = build_node(
       config(), {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);

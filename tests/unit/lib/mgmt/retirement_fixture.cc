@@ -85,6 +85,51 @@ class RetirementFixture::Queue final : public fabric::ConnectedQueue {
   unsigned peer_;
 };
 
+/// Writes host entries of neighbours to the workers' table. The fixture has its own routes.
+class RetirementFixture::HostEntries final : public route::RouteSink {
+ public:
+  explicit HostEntries(RetirementFixture& fixture) : fixture_{fixture} {}
+
+  Status add_neighbour(const wire::IpAddr& addr, table::NextHopIndex via,
+                       table::NeighbourIndex neighbour) override {
+    const auto number = table::adjacency_of(neighbour, false);
+    const auto network = network_of(via);
+    fixture_.hops.set(number, fixture_.hops.get(network));
+    return fixture_.prefixes->add_neighbour(addr.v4_host(), network, number);
+  }
+  void remove_neighbour(const wire::IpAddr& addr, table::NextHopIndex via) override {
+    fixture_.prefixes->remove_neighbour(addr.v4_host(), network_of(via));
+  }
+  void set_next_hop(table::NextHopIndex index, const table::NextHop& hop) override {
+    interface_of_[index] = hop.iface;
+  }
+
+  Status set_prefix(const wire::IpPrefix& /*prefix*/, table::NextHopIndex /*hop*/) override {
+    return {};
+  }
+  void remove_prefix(const wire::IpPrefix& /*prefix*/) override {}
+  Result<table::NeighbourIndex> use_gateway(table::InterfaceId /*iface*/,
+                                            const wire::IpAddr& /*addr*/) override {
+    return table::kNoNeighbour;
+  }
+  void forget_gateway(table::InterfaceId /*iface*/, const wire::IpAddr& /*addr*/) override {}
+  [[nodiscard]] bool has_failed(table::InterfaceId /*iface*/,
+                                const wire::IpAddr& /*addr*/) const override {
+    return false;
+  }
+  std::uint64_t mark_time() override { return 0; }
+  bool is_past(std::uint64_t /*moment*/, bool /*wait*/) override { return true; }
+
+ private:
+  /// The next hop of the link's network in the workers' table. No peer has the last address.
+  table::NextHopIndex network_of(table::NextHopIndex via) {
+    return fixture_.prefixes->lookup(interface_of_.at(via) == kIb0 ? 0x0a00'fffe : 0x0a01'fffe);
+  }
+
+  RetirementFixture& fixture_;
+  std::map<table::NextHopIndex, table::InterfaceId> interface_of_;
+};
+
 RetirementFixture::RetirementFixture() = default;
 RetirementFixture::~RetirementFixture() = default;
 
@@ -119,6 +164,11 @@ void RetirementFixture::SetUp() {
   injector_ = std::make_unique<Injector>(interfaces_, workers, InjectBuffers{pool, pool});
   punt_ = std::make_unique<PuntHandler>(interfaces_, *injector_, 64);
   directory = std::make_unique<NeighbourDirectory>(workers, *punt_, *retirement, kNumbers);
+  host_entries_ = std::make_unique<HostEntries>(*this);
+  routes_ = std::make_unique<route::RouteTable>(*host_entries_);
+  ASSERT_TRUE(routes_->add_network(kIb0, *wire::parse_prefix("10.0.0.1/16")));
+  ASSERT_TRUE(routes_->add_network(kIb1, *wire::parse_prefix("10.1.0.1/16")));
+  directory->set_routes(*routes_);
 }
 
 void RetirementFixture::make_worker(unsigned number) {
@@ -163,6 +213,7 @@ bool RetirementFixture::learn(unsigned peer, bool connected) {
     n.queue = queues_.back().get();
   }
   directory->install(*number, n);
+  EXPECT_EQ(prefixes->lookup(n.addr.v4_host()), table::adjacency_of(*number, false));
   known_[peer] = {*number, *ah, n.queue};
   return true;
 }

@@ -17,6 +17,7 @@
 #include "lib/mgmt/slow_path/neighbour_directory.h"
 #include "lib/mgmt/slow_path/punt_handler.h"
 #include "lib/mgmt/worker/worker_retirement.h"
+#include "lib/route/route_table.h"
 #include "tests/support/worker_fixture.h"
 
 namespace ipoib::mgmt {
@@ -69,12 +70,15 @@ class RetirementFixture : public fwd::test::WorkerFixture {
 
  private:
   class Queue;
+  class HostEntries;
 
   void make_worker(unsigned number);
   void look_at_links();
   /// Checks that the packet's destination is this peer.
   void leaves(const fwd::test::Bytes& frame, unsigned peer);
 
+  std::unique_ptr<HostEntries> host_entries_;
+  std::unique_ptr<route::RouteTable> routes_;
   InterfaceTable interfaces_;
   std::unique_ptr<Injector> injector_;
   std::unique_ptr<PuntHandler> punt_;

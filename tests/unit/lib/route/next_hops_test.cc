@@ -24,6 +24,10 @@ class FakeNextHopSink : public RouteSink {
  public:
   Status set_prefix(const wire::IpPrefix&, NextHopIndex) override { return {}; }
   void remove_prefix(const wire::IpPrefix&) override {}
+  Status add_neighbour(const wire::IpAddr&, NextHopIndex, table::NeighbourIndex) override {
+    return {};
+  }
+  void remove_neighbour(const wire::IpAddr&, NextHopIndex) override {}
   void set_next_hop(NextHopIndex index, const NextHop& hop) override {
     ++writes;
     hops.set(index, hop);

@@ -28,6 +28,15 @@ struct FakePrefixSink : RouteSink {
   void remove_prefix(const wire::IpPrefix& prefix) override {
     EXPECT_EQ(prefixes.erase(prefix), 1U);
   }
+  Status add_neighbour(const wire::IpAddr& addr, table::NextHopIndex via,
+                       table::NeighbourIndex neighbour) override {
+    if (full) return fail(Errc::kNoResources, "full");
+    neighbours[{addr, via}] = neighbour;
+    return {};
+  }
+  void remove_neighbour(const wire::IpAddr& addr, table::NextHopIndex via) override {
+    EXPECT_EQ(neighbours.erase({addr, via}), 1U);
+  }
   void set_next_hop(table::NextHopIndex index, const NextHop& hop) override { hops[index] = hop; }
   Result<table::NeighbourIndex> use_gateway(table::InterfaceId iface,
                                             const wire::IpAddr& a) override {
@@ -50,6 +59,7 @@ struct FakePrefixSink : RouteSink {
   }
 
   std::map<wire::IpPrefix, table::NextHopIndex> prefixes;
+  std::map<std::pair<wire::IpAddr, table::NextHopIndex>, table::NeighbourIndex> neighbours;
   std::map<table::NextHopIndex, NextHop> hops;
   std::set<std::pair<table::InterfaceId, wire::IpAddr>> gateways;
   bool full = false;
@@ -73,6 +83,23 @@ TEST_F(RouteTableTest, AnAddressBringsItsNetworkAndBroadcasts) {
   EXPECT_EQ(sink.lookup("10.0.0.0/32").kind, NextHopKind::kBroadcast);
   EXPECT_EQ(table.interface_of(ip("192.168.1.77")), 1);
   EXPECT_EQ(table.interface_of(ip("172.16.0.1")), table::kNoInterface);
+}
+
+TEST_F(RouteTableTest, NeighboursBelongToTheNetworksOfTheirInterface) {
+  const auto of = [&](const char* network) { return sink.prefixes.at(prefix(network)); };
+  ASSERT_TRUE(table.add_neighbour(0, ip("10.0.0.7"), 5));
+  ASSERT_TRUE(table.add_neighbour(1, ip("192.168.1.7"), 6));
+  EXPECT_EQ(sink.neighbours.at({ip("10.0.0.7"), of("10.0.0.0/24")}), 5U);
+  EXPECT_EQ(sink.neighbours.at({ip("192.168.1.7"), of("192.168.1.0/24")}), 6U);
+  table.remove_neighbour(0, ip("10.0.0.7"));
+  EXPECT_EQ(sink.neighbours.size(), 1U);
+  // On another interface, in no network, of this node, and broadcast addresses.
+  for (const char* addr :
+       {"192.168.1.8", "172.16.0.1", "10.0.0.1", "10.0.0.0", "10.0.0.255", "255.255.255.255"})
+    EXPECT_EQ(table.add_neighbour(0, ip(addr), 7).error().code, Errc::kNotFound) << addr;
+  EXPECT_EQ(sink.neighbours.size(), 1U);
+  sink.full = true;
+  EXPECT_EQ(table.add_neighbour(0, ip("10.0.0.8"), 8).error().code, Errc::kNoResources);
 }
 
 TEST_F(RouteTableTest, PointToPointPrefixesHaveNoBroadcast) {
