@@ -3,17 +3,17 @@
 
 #include <array>
 
-#include "lib/fwd/addr_swap.h"
 #include "lib/fwd/eth_input.h"
-#include "lib/fwd/icmp_echo.h"
-#include "lib/fwd/io_forward.h"
 #include "lib/fwd/ip4_route.h"
 #include "lib/fwd/ip6_input.h"
 #include "lib/fwd/ip6_route.h"
 #include "lib/fwd/ipoib_input.h"
-#include "lib/fwd/latency.h"
+#include "lib/fwd/modes/addr_swap.h"
+#include "lib/fwd/modes/icmp_echo.h"
+#include "lib/fwd/modes/io_forward.h"
+#include "lib/fwd/modes/latency.h"
+#include "lib/fwd/modes/rxonly.h"
 #include "lib/fwd/multicast.h"
-#include "lib/fwd/rxonly.h"
 
 namespace ipoib::fwd {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <new>
 
-#include "lib/fwd/io_forward.h"
+#include "lib/fwd/modes/io_forward.h"
 #include "lib/fwd/worker.h"
 #include "lib/fwd/worker_state.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/fwd/latency.h"
+#include "lib/fwd/modes/latency.h"
 
 #include <rte_cycles.h>
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lib/fwd/io_forward.h"
+#include "lib/fwd/modes/io_forward.h"
 #include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/fwd/icmp_echo.h"
+#include "lib/fwd/modes/icmp_echo.h"
 
 #include <utility>
 
 #include "lib/fwd/ip4_header.h"
 #include "lib/fwd/ip4_route.h"
 #include "lib/fwd/ip6_route.h"
-#include "lib/fwd/rxonly.h"
+#include "lib/fwd/modes/rxonly.h"
 
 namespace ipoib::fwd {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/fwd/latency.h"
+#include "lib/fwd/modes/latency.h"
 
 #include <rte_cycles.h>
 
@@ -7,13 +7,13 @@
 #include <cstring>
 
 #include "lib/fwd/latency_recorder.h"
-#include "lib/fwd/rxonly.h"
+#include "lib/fwd/modes/rxonly.h"
 #include "lib/fwd/time_stamp.h"
 
 namespace ipoib::fwd {
 namespace {
 
-constexpr auto kUdp = static_cast<std::uint8_t>(wire::IpProto::kUdp);
+constexpr auto kProtocol = static_cast<std::uint8_t>(wire::IpProto::kUdp);
 constexpr std::uint32_t kWorkerMask = 0xff;  // bits of TimeStamp::stream; the rest names the run
 
 /// Records the time stamp behind the IP header, if there is room for one.
@@ -38,7 +38,8 @@ void latency4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept {
   const std::uint64_t now = c.now_tsc();
   for (std::size_t i = 0; i < pkts.n; ++i) {
     const auto& hdr = *rte_pktmbuf_mtod(pkts.pkts[i], const wire::Ipv4Hdr*);
-    if (hdr.protocol == kUdp && !hdr.is_fragment()) record(c, pkts.pkts[i], hdr.header_len(), now);
+    if (hdr.protocol == kProtocol && !hdr.is_fragment())
+      record(c, pkts.pkts[i], hdr.header_len(), now);
   }
   rxonly4(c, in, pkts);
 }
@@ -47,7 +48,7 @@ void latency6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept {
   const std::uint64_t now = c.now_tsc();
   for (std::size_t i = 0; i < pkts.n; ++i) {
     const auto& hdr = *rte_pktmbuf_mtod(pkts.pkts[i], const wire::Ipv6Hdr*);
-    if (hdr.next_header == kUdp) record(c, pkts.pkts[i], sizeof(hdr), now);
+    if (hdr.next_header == kProtocol) record(c, pkts.pkts[i], sizeof(hdr), now);
   }
   rxonly6(c, in, pkts);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/fwd/rxonly.h"
+#include "lib/fwd/modes/rxonly.h"
 
 #include "lib/fwd/ip6_local.h"
 

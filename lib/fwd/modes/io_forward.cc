@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/fwd/io_forward.h"
+#include "lib/fwd/modes/io_forward.h"
 
 #include <rte_ether.h>
 

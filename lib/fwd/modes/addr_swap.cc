@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/fwd/addr_swap.h"
+#include "lib/fwd/modes/addr_swap.h"
 
 #include <array>
 #include <utility>
