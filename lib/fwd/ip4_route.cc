@@ -3,7 +3,6 @@
 
 #include <array>
 #include <atomic>
-#include <bit>
 #include <span>
 
 #include "lib/fwd/flow_hash.h"
@@ -17,8 +16,8 @@ namespace {
 using table::Neighbour;
 using table::NeighbourState;
 using table::NextHop;
+using table::NextHopIndex;
 using table::NextHopKind;
-using table::NextHopTable;
 using wire::IcmpUnreachable;
 
 /// Handles a route that leads to no neighbour.
@@ -83,101 +82,76 @@ constexpr std::uint32_t kQuoted = 576;
   c.punt.redirect_wanted(in, copy, to.addr);
 }
 
-/// The most likely route and neighbour of a packet.
+/// What the prefix table says about a packet.
 struct Candidate {
   Candidate() noexcept {}
 
-  Neighbour* to;       ///< Null, or an entry that must still be compared with the destination.
-  std::uint32_t hash;  ///< kConnected: hash of the destination.
-  NextHopTable::Bits bits;
-  table::NeighbourTable::V4Key key;  ///< Key of the destination.
-
-  /// The next hop, which is never a group.
-  [[nodiscard]] NextHop hop() const noexcept { return std::bit_cast<NextHop>(bits); }
+  Neighbour* to;  ///< Null: the prefix names no neighbour.
+  NextHopIndex next_hop;
 };
 using Candidates = std::array<Candidate, kMaxBurst>;
+
+/// The next hop of a packet, which is never a group.
+NextHop next_hop_of(const Context& c, NextHopIndex index, const rte_mbuf* m) noexcept {
+  const NextHop hop = c.next_hops.get(index);
+  if (hop.kind != NextHopKind::kGroup) [[likely]]
+    return hop;
+  return c.next_hops.member(hop, flow_hash4(m, c.next_hops.flow_seed()));
+}
 
 /// Neighbours are scattered in memory: this loop over the burst overlaps their cache misses.
 void prefetch_lookup(const Context& c, const Ip4Burst& pkts, Candidates& out) noexcept {
   const table::PrefixTable::View prefixes = c.prefixes.view();
-  const table::NextHopTable& next_hops = c.next_hops;
   table::NeighbourTable& neighbours = *c.neighbours;
   const std::size_t n = pkts.n;
   for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t dst = pkts.dst[i];
-    // One 64-bit store: separate stores of the fields would defeat store forwarding to later loads.
-    NextHopTable::Bits bits = next_hops.bits(prefixes.lookup(dst));
-    if (const auto hop = std::bit_cast<NextHop>(bits); hop.kind == NextHopKind::kGroup) [[unlikely]]
-      bits = std::bit_cast<NextHopTable::Bits>(
-          next_hops.member(hop, flow_hash4(pkts.pkts[i], next_hops.flow_seed())));
-    const auto key = table::NeighbourTable::V4Key::of(dst);
-    const std::uint32_t hash = neighbours.hash_v4(std::bit_cast<NextHop>(bits).iface, key);
-    neighbours.prefetch_slot(hash);
-    out[i].bits = bits;
-    out[i].hash = hash;
-    out[i].key = key;
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    Candidate& g = out[i];
-    const NextHop hop = g.hop();
-    g.to = hop.kind == NextHopKind::kGateway ? neighbours.at(hop.neighbour)
-                                             : neighbours.candidate(g.hash);
-    rte_prefetch0(g.to);  // null is harmless
+    const NextHopIndex index = prefixes.lookup(pkts.dst[i]);
+    Neighbour* to = nullptr;
+    if (table::is_adjacency(index)) [[likely]] {
+      to = &neighbours.entry(table::neighbour_of(index));
+    } else if (const NextHop hop = next_hop_of(c, index, pkts.pkts[i]);
+               hop.kind == NextHopKind::kGateway) {
+      to = neighbours.at(hop.neighbour);
+    }
+    rte_prefetch0(to);  // null is harmless
+    out[i].to = to;
+    out[i].next_hop = index;
   }
 }
 
-/// True if the entry is the packet's neighbour and is valid.
-bool matches(const Candidate& g) noexcept {
-  if (g.to == nullptr || g.to->state != NeighbourState::kValid) return false;
-  const NextHop hop = g.hop();
-  if (hop.kind == NextHopKind::kConnected)
-    return table::NeighbourTable::is_v4(*g.to, hop.iface, g.key);
-  return hop.kind == NextHopKind::kGateway;
+/// Finds the neighbour of a packet whose candidate is not valid: its neighbour has no prefix of its
+/// own, or this worker does not know it yet.
+Neighbour* find(Context& c, const NextHop& hop, std::uint32_t dst) noexcept {
+  if (hop.kind == NextHopKind::kConnected) return c.neighbours->lookup_v4(hop.iface, dst);
+  return hop.kind == NextHopKind::kGateway ? c.neighbours->at(hop.neighbour) : nullptr;
 }
 
-/// Finds the neighbour of a packet whose candidate does not match. Null: the packet was dropped or
-/// punted.
+/// Returns the neighbour of such a packet. Null: the packet was dropped or punted.
 [[gnu::noinline]] Neighbour* lookup_slow(Context& c, const Ingress& in, rte_mbuf* m, Ttl ttl,
-                                         const Candidate& g, std::uint32_t dst,
+                                         NextHopIndex index, std::uint32_t dst,
                                          DropBin& bin) noexcept {
-  const NextHop hop = g.hop();
-  Neighbour* neighbour = nullptr;
-  if (hop.kind == NextHopKind::kConnected) {
-    neighbour = c.neighbours->find_v4(g.hash, hop.iface, dst);
-  } else if (hop.kind == NextHopKind::kGateway) {
-    neighbour = c.neighbours->at(hop.neighbour);
-  } else {
+  const NextHop hop = next_hop_of(c, index, m);
+  if (hop.kind != NextHopKind::kConnected && hop.kind != NextHopKind::kGateway) {
     not_forwarded(c, in, m, hop.kind, bin);
     return nullptr;
   }
+  Neighbour* const neighbour = find(c, hop, dst);
   if (neighbour != nullptr && neighbour->state == NeighbourState::kValid) return neighbour;
   if (ttl == Ttl::kKeep || decrement_ttl_or_punt(c, in, m))
     unresolved(c, in, m, hop, neighbour, dst, bin);
   return nullptr;
 }
 
-/// matches(), and the egress is that of the previous packet, so that send_same_egress() applies.
-[[gnu::always_inline]] inline bool same_egress(const Ip4Output& output,
-                                               const Candidate& g) noexcept {
-  if (g.to == nullptr || !output.same_egress(*g.to)) return false;
-  const NextHop hop = g.hop();
-  if (hop.kind == NextHopKind::kConnected && hop.iface == output.iface())
-    return table::NeighbourTable::has_v4(*g.to, g.key);
-  return hop.kind == NextHopKind::kGateway;
+bool is_valid(const Neighbour* to) noexcept {
+  return to != nullptr && to->state == NeighbourState::kValid;
 }
 
 /// Tells the trace which route and neighbour the packets have.
 [[gnu::cold]] void trace_routes(Context& c, const Ip4Burst& pkts,
                                 const Candidates& candidates) noexcept {
   for (std::size_t i = 0; i < pkts.n; ++i) {
-    const Candidate& g = candidates[i];
-    const NextHop hop = g.hop();
-    const Neighbour* to = nullptr;
-    if (hop.kind == NextHopKind::kConnected)
-      to = c.neighbours->find_v4(g.hash, hop.iface, pkts.dst[i]);
-    else if (hop.kind == NextHopKind::kGateway)
-      to = c.neighbours->at(hop.neighbour);
-    c.trace.routed(pkts.pkts[i], wire::IpAddr::v4(pkts.dst[i]), hop, to);
+    const NextHop hop = next_hop_of(c, candidates[i].next_hop, pkts.pkts[i]);
+    c.trace.routed(pkts.pkts[i], wire::IpAddr::v4(pkts.dst[i]), hop, find(c, hop, pkts.dst[i]));
   }
 }
 
@@ -194,9 +168,9 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
     rte_mbuf* const m = pkts.pkts[i];
     const Candidate& g = candidates[i];
     Neighbour* to = g.to;
-    const bool same = same_egress(output, g);
-    if (!same && !matches(g)) [[unlikely]] {
-      to = lookup_slow(c, in, m, kTtl, g, pkts.dst[i], bin);
+    const bool same = to != nullptr && output.same_egress(*to);
+    if (!same && !is_valid(to)) [[unlikely]] {
+      to = lookup_slow(c, in, m, kTtl, g.next_hop, pkts.dst[i], bin);
       if (to == nullptr) continue;
     }
     if (kTtl == Ttl::kDecrement && !decrement_ttl_or_punt(c, in, m)) [[unlikely]]
@@ -227,7 +201,8 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
       rte_mbuf* const m = pkts.pkts[i];
       const Candidate& g = candidates[i];
       Neighbour* const to =
-          matches(g) ? g.to : lookup_slow(c, in, m, Ttl::kDecrement, g, pkts.dst[i], bin);
+          is_valid(g.to) ? g.to
+                         : lookup_slow(c, in, m, Ttl::kDecrement, g.next_hop, pkts.dst[i], bin);
       if (to == nullptr || !decrement_ttl_or_punt(c, in, m)) continue;
       if (to->iface == in.iface) [[unlikely]]
         request_redirect(c, in, m, *to);

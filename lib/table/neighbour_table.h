@@ -54,6 +54,13 @@ class NeighbourTable {
     return n.state == NeighbourState::kFree ? nullptr : &n;
   }
 
+  /// Returns the entry of a number below capacity(); its state is kFree if it has none.
+  [[nodiscard]] Neighbour& entry(NeighbourIndex index) noexcept {
+    lcore_.expects_owner();
+    expects(index < capacity_, "the number is one of the table");
+    return entries_[index];
+  }
+
   /// Returns the number of an entry of this table.
   [[nodiscard]] NeighbourIndex index_of(const Neighbour& neighbour) const noexcept {
     expects([&] { return &neighbour >= entries_ && &neighbour < entries_ + capacity_; },
@@ -73,34 +80,15 @@ class NeighbourTable {
 
   // Lookup in three steps, so that a burst overlaps its cache misses: prefetch the slots of all
   // packets, prefetch the entries of all packets, then find.
-  /// IPv4 address in the form in which entries store it, for callers that hash and compare it.
-  struct V4Key {
-    std::uint64_t low;  ///< Half of the address; the other half is zero.
-    [[nodiscard]] static V4Key of(std::uint32_t addr) noexcept { return {low_half_v4(addr)}; }
-  };
   [[nodiscard]] std::uint32_t hash_v4(InterfaceId iface, std::uint32_t addr) const noexcept {
-    return hash_v4(iface, V4Key::of(addr));
-  }
-  [[nodiscard]] std::uint32_t hash_v4(InterfaceId iface, V4Key key) const noexcept {
-    return hash({0, key.low}, iface);
+    return hash({0, low_half_v4(addr)}, iface);
   }
   void prefetch_slot(std::uint32_t hash) const noexcept { rte_prefetch0(&slots_[home(hash)]); }
-  /// Returns the most likely entry, which must be compared (is_v4) before use; null if the home
-  /// slot is free or has another hash.
-  [[nodiscard]] Neighbour* candidate(std::uint32_t hash) noexcept {
+  /// Prefetches the most likely entry.
+  void prefetch_entry(std::uint32_t hash) noexcept {
     lcore_.expects_owner();
     const Slot slot = slots_[home(hash)];
-    return slot.hash == hash && slot.index != kNoNeighbour ? &entries_[slot.index] : nullptr;
-  }
-  void prefetch_entry(std::uint32_t hash) noexcept {
-    if (const Neighbour* n = candidate(hash); n != nullptr) rte_prefetch0(n);
-  }
-  [[nodiscard]] static bool is_v4(const Neighbour& n, InterfaceId iface, V4Key key) noexcept {
-    return has_v4(n, key) && n.iface == iface;
-  }
-  /// Compares the address only.
-  [[nodiscard]] static bool has_v4(const Neighbour& n, V4Key key) noexcept {
-    return has(n, {0, key.low});
+    if (slot.hash == hash && slot.index != kNoNeighbour) rte_prefetch0(&entries_[slot.index]);
   }
   [[nodiscard]] Neighbour* find_v4(std::uint32_t hash, InterfaceId iface,
                                    std::uint32_t addr) noexcept {

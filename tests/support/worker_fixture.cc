@@ -207,6 +207,8 @@ void WorkerFixture::add_route(std::string_view prefix, const table::NextHop& hop
   ASSERT_TRUE(parsed.addr.is_v4() ? prefixes->add(parsed, next_hop_)
                                   : prefixes6->add(parsed, next_hop_));
   if (table::is_own(hop.kind)) own_addresses.add(parsed.addr);
+  if (hop.kind == table::NextHopKind::kConnected && parsed.addr.is_v4())
+    connected_[hop.iface] = next_hop_;
   ++next_hop_;
 }
 
@@ -216,6 +218,18 @@ void WorkerFixture::set_neighbour(table::NeighbourIndex index, const table::Neig
   message.index = index;
   message.neighbour = neighbour;
   for (std::size_t i = 0; i < workers_.size(); ++i) send_down(message, i);
+  if (const auto former = prefixes_of_.extract(index))
+    prefixes->remove_neighbour(former.mapped().first, former.mapped().second);
+  const auto via = connected_.find(neighbour.iface);
+  if (!neighbours_have_prefixes || index >= neighbour_capacity || !neighbour.addr.is_v4() ||
+      via == connected_.end() || wire::is_multicast(neighbour.addr) ||
+      neighbour.state != table::NeighbourState::kValid)
+    return;
+  const auto number = table::adjacency_of(index, false);
+  const std::uint32_t addr = neighbour.addr.v4_host();
+  hops.set(number, hops.get(via->second));
+  ASSERT_TRUE(prefixes->add_neighbour(addr, via->second, number));
+  prefixes_of_.insert({index, {addr, via->second}});
 }
 
 table::Neighbour WorkerFixture::eth_neighbour(table::InterfaceId iface, std::string_view address,

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -78,6 +79,7 @@ class WorkerFixture : public testing::Test {
 
   // Tables:
   void add_route(std::string_view prefix, const table::NextHop& hop);
+  /// Also adds the prefix that valid IPv4 neighbours have, as management does.
   void set_neighbour(table::NeighbourIndex index, const table::Neighbour& neighbour);
   /// Valid neighbours: of Ethernet with a MAC address, of IPoIB with address handle and QPN.
   static table::Neighbour eth_neighbour(table::InterfaceId iface, std::string_view addr,
@@ -132,6 +134,7 @@ class WorkerFixture : public testing::Test {
   Doorbell doorbell;
   rte_mempool* pool = nullptr;
   std::array<FakeUdQueue, 2> links;
+  bool neighbours_have_prefixes = true;
   std::unique_ptr<table::PrefixTable> prefixes;
   std::unique_ptr<table::Prefix6Table> prefixes6;
   table::NextHopTable hops;
@@ -147,6 +150,9 @@ class WorkerFixture : public testing::Test {
   std::vector<rte_ring*> rings_;
   std::array<rte_ring*, 2> wire_in_{}, wire_out_{};
   table::NextHopIndex next_hop_ = 1;
+  std::map<table::InterfaceId, table::NextHopIndex> connected_;  ///< IPv4 only.
+  /// Address and next hop of the network, by the neighbour's number.
+  std::map<table::NeighbourIndex, std::pair<std::uint32_t, table::NextHopIndex>> prefixes_of_;
   unsigned made_ = 0;
   unsigned pool_size_ = 0;
 };

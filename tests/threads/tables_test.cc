@@ -42,7 +42,11 @@ class TablesUnderTraffic : public WorkerFixture {
     links[0].room = 1000;
     links[0].tx_bursts.clear();
     worker().iterate();
-    sent_ += sent_by_link(kIb0).size();
+    for (const SentOnLink& one : sent_by_link(kIb0)) {
+      ++sent_;
+      const bool is_second = wire::read<wire::Ipv4Hdr>(one.bytes, 4)->dst.host() == 0x0a00'0702;
+      EXPECT_EQ(one.to.qpn, is_second ? 0x78U : 0x77U);
+    }
     // A packet that is already counted as lost may still be punted, to send an ICMP error to its
     // sender.
     for (const Punted& one : punted()) waiting_ += one.message.kind != msg::Up::Kind::kIcmpError;
@@ -105,7 +109,8 @@ TEST_F(TablesUnderTraffic, HostEntriesComeAndGo) {
   destinations_ = {"10.0.0.2", "10.0.7.2"};
   set_neighbour(8, ib_neighbour(kIb0, "10.0.7.2", 3, 0x78));
   const auto longer = *wire::parse_prefix("10.0.0.0/24");
-  const auto network = prefixes->lookup(0x0a00'0002);
+  const auto network = prefixes->lookup(0x0a00'6302);  // no neighbour has this address
+  ASSERT_FALSE(table::is_adjacency(network));
   run([&](std::uint32_t i) {
     if (i % 3 == 0) {
       for (const table::NeighbourIndex n : {kGateway, table::NeighbourIndex{8}}) {

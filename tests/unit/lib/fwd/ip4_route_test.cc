@@ -389,5 +389,56 @@ TEST_F(Ip4Route, OthersAreNotToldOfABetterHop) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
+class Ip4RouteNeighbours : public WorkerFixture {
+ protected:
+  void start_with_neighbour() {
+    start();
+    set_neighbour(0, ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef));
+    loop();
+  }
+};
+
+TEST_F(Ip4RouteNeighbours, WithoutAPrefixAreFound) {
+  neighbours_have_prefixes = false;
+  start_with_neighbour();
+  feed(kEth0, to_eth0(Ip4{}.bytes()));
+  EXPECT_EQ(only_sent_by_link(kIb0).to.qpn, 0xabcdefU);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+// Management publishes the prefix when it has sent the message, so a worker may see it first.
+TEST_F(Ip4RouteNeighbours, MayHaveTheirPrefixFirst) {
+  start();
+  const auto via = prefixes->lookup(0x0a00'0002);
+  const auto number = table::adjacency_of(5, false);
+  hops.set(number, hops.get(via));
+  ASSERT_TRUE(prefixes->add_neighbour(0x0a00'0002, via, number));
+  feed(kEth0, to_eth0(Ip4{}.bytes()));
+  const Punted wanted = only_punted();
+  EXPECT_EQ(wanted.message.kind, msg::Up::Kind::kNeighbourWanted);
+  EXPECT_EQ(wanted.message.addr, *wire::parse_ip("10.0.0.2"));
+  EXPECT_EQ(wanted.message.iface, kIb0);
+
+  set_neighbour(5, ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef));
+  feed(kEth0, to_eth0(Ip4{}.bytes()));
+  EXPECT_EQ(only_sent_by_link(kIb0).to.qpn, 0xabcdefU);
+}
+
+TEST_F(Ip4RouteNeighbours, AreNamedByRoutesThroughThem) {
+  start_with_neighbour();
+  const auto number = table::adjacency_of(0, true);
+  hops.set(number, {NextHopKind::kGateway, 0, kIb0, 0});
+  ASSERT_TRUE(prefixes->add(*wire::parse_prefix("172.16.0.0/12"), number));
+  feed(kEth0, to_eth0(Ip4{.dst = "172.16.1.1"}.bytes()));
+  EXPECT_EQ(only_sent_by_link(kIb0).to.qpn, 0xabcdefU);
+
+  msg::Down gone{};
+  gone.kind = msg::Down::Kind::kNeighbourRemove;
+  gone.index = 0;
+  send_down(gone);
+  feed(kEth0, to_eth0(Ip4{.dst = "172.16.1.1"}.bytes()));
+  expect_drop(kEth0, Drop::kNeighbourGone);
+}
+
 }  // namespace
 }  // namespace ipoib::fwd::test
