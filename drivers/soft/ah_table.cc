@@ -115,6 +115,7 @@ Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric:
   if (const unsigned mbps = limiting_mbps(to.rate, port.rate); mbps != 0)
     buckets_[ah] = RateBucket::of(mbps, tsc_hz_);
   if (to.qkey) qkeys_[ah].store(*to.qkey, std::memory_order_relaxed);
+  slid_.store(port.lid, std::memory_order_relaxed);
   AhTemplate& slot = owned_[ah];
   const AhKind kind = make_template(port, to, slot);
   // The worker learns the number through a ring, whose release and acquire order the template too.
@@ -144,6 +145,8 @@ Status AhTable::rebuild(const fabric::PortAttr& port, const fabric::Grace& grace
     fresh[ah].kind.store(kind, std::memory_order_relaxed);
   }
   slots_.store(fresh.get(), std::memory_order_release);
+  slid_.store(port.lid, std::memory_order_relaxed);
+  version_.fetch_add(1, std::memory_order_release);
   grace.wait();
   owned_ = std::move(fresh);
   return {};

@@ -66,12 +66,20 @@ class AhTable {
 
   /// kNoResources: every number is in use, or packets in flight may still name it.
   Result<fabric::AhIndex> add(const fabric::PortAttr& port, const fabric::AhAttr& to);
-  /// Invalidates the handle at once. Its number is reused when nothing can name it any more.
+  /// Invalidates the handle at once. Whole frames go on until the worker's neighbour is removed or
+  /// gets another handle, which is on its way before this call. Its number is reused when nothing can name it any more.
   /// Unknown numbers are ignored.
   void remove(fabric::AhIndex ah);
   /// Handles that were added and not removed.
   [[nodiscard]] std::size_t in_use() const {
     return attrs_.size() - free_.size() - retired_.size();
+  }
+
+  /// Changes when templates of existing handles may have changed; a release after they did.
+  [[nodiscard]] const std::atomic<std::uint32_t>& version() const noexcept { return version_; }
+  /// The port's LID, which is the source of all frames; 0 until there is a handle. Any thread.
+  [[nodiscard]] std::uint16_t slid() const noexcept {
+    return slid_.load(std::memory_order_relaxed);
   }
 
   /// Rebuilds every template after the port's addresses or rate changed. Waits for a grace period.
@@ -127,6 +135,8 @@ class AhTable {
   template <class T>
   [[nodiscard]] static Memory<T> allocate(const char* name, int socket_id);
   std::atomic<AhTemplate*> slots_;  ///< Points to owned_.
+  std::atomic<std::uint32_t> version_{0};
+  std::atomic<std::uint16_t> slid_{0};
   Memory<RateBucket> buckets_;
   Memory<std::atomic<std::uint32_t>> qkeys_;  ///< Ordered by the store of the handle's kind.
   Memory<AhTemplate> owned_;

@@ -387,9 +387,14 @@ void SoftHca::set_capture(const std::optional<fabric::CaptureTap>& tap) {
 }
 
 SoftUdQueue::SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn, std::uint16_t partition)
-    : UdQueue{qpn, &SoftUdQueue::rx, &SoftUdQueue::tx},
+    : UdQueue{qpn, &SoftUdQueue::rx, &SoftUdQueue::tx, &kFrames},
       datapath_{datapath},
       partition_{partition} {}
+
+const fabric::UdFrames SoftUdQueue::kFrames = {.keys = &frame_keys,
+                                               .head = &frame_head,
+                                               .tx_burst = &tx_frames,
+                                               .heads_version = &heads_version};
 
 std::uint16_t SoftUdQueue::rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
   auto& self = static_cast<SoftUdQueue&>(queue);
@@ -399,6 +404,26 @@ std::uint16_t SoftUdQueue::rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint
 std::uint16_t SoftUdQueue::tx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
   auto& self = static_cast<SoftUdQueue&>(queue);
   return self.datapath_.tx_burst(self, pkts, n);
+}
+
+bool SoftUdQueue::frame_keys(fabric::UdQueue& queue, fabric::FrameKeys& keys) noexcept {
+  auto& self = static_cast<SoftUdQueue&>(queue);
+  return self.datapath_.frame_keys(self, keys);
+}
+
+bool SoftUdQueue::frame_head(const fabric::UdQueue& queue, fabric::AhIndex ah,
+                             fabric::FrameHead& head) noexcept {
+  return static_cast<const SoftUdQueue&>(queue).datapath_.frame_head(ah, head);
+}
+
+std::uint16_t SoftUdQueue::tx_frames(fabric::UdQueue& queue, rte_mbuf** frames,
+                                     std::uint16_t n) noexcept {
+  return static_cast<SoftUdQueue&>(queue).datapath_.tx_frames({frames, n});
+}
+
+const std::atomic<std::uint32_t>& SoftUdQueue::heads_version(
+    const fabric::UdQueue& queue) noexcept {
+  return static_cast<const SoftUdQueue&>(queue).datapath_.config().ahs->version();
 }
 
 }  // namespace ipoib::soft

@@ -59,6 +59,11 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
     expects_worker();
     return psn_++;
   }
+  /// For the worker that writes whole frames.
+  [[nodiscard]] std::uint32_t& psn() noexcept {
+    expects_worker();
+    return psn_;
+  }
   /// Returns the PSN of a packet that was not sent.
   void give_back_psn() noexcept { --psn_; }
 
@@ -87,8 +92,15 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
 
  private:
+  static const fabric::UdFrames kFrames;
   static std::uint16_t rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
   static std::uint16_t tx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  static bool frame_keys(fabric::UdQueue& queue, fabric::FrameKeys& keys) noexcept;
+  static bool frame_head(const fabric::UdQueue& queue, fabric::AhIndex ah,
+                         fabric::FrameHead& head) noexcept;
+  static std::uint16_t tx_frames(fabric::UdQueue& queue, rte_mbuf** frames,
+                                 std::uint16_t n) noexcept;
+  static const std::atomic<std::uint32_t>& heads_version(const fabric::UdQueue& queue) noexcept;
 
   UdDatapath& datapath_;
   std::uint16_t partition_;

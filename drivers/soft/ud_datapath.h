@@ -72,6 +72,10 @@ class alignas(64) UdDatapath {
     return nb_rx;
   }
   std::uint16_t tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  // fabric::UdFrames.
+  [[nodiscard]] bool frame_keys(SoftUdQueue& queue, fabric::FrameKeys& keys) const noexcept;
+  [[nodiscard]] bool frame_head(fabric::AhIndex ah, fabric::FrameHead& head) const noexcept;
+  std::uint16_t tx_frames(std::span<rte_mbuf*> frames) noexcept;
 
   /// Drops the packets delivered to a queue pair that is being destroyed.
   void drain(SoftUdQueue& queue) noexcept;

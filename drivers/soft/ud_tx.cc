@@ -121,6 +121,11 @@ struct Iba {
   std::byte* lrh;
   std::size_t covered;  ///< Octets covered by the ICRC, which follows.
 
+  /// A frame without Ethernet padding.
+  [[nodiscard]] static Iba of_unpadded(rte_mbuf* frame) noexcept {
+    return {rte_pktmbuf_mtod_offset(frame, std::byte*, sizeof(EthHdr)),
+            frame->pkt_len - sizeof(EthHdr) - wire::kIcrcLen};
+  }
   [[nodiscard]] static Iba of(rte_mbuf* frame) noexcept {
     auto* lrh = rte_pktmbuf_mtod_offset(frame, std::byte*, sizeof(EthHdr));
     return {lrh, reinterpret_cast<const wire::Lrh*>(lrh)->packet_len() - wire::kIcrcLen};
@@ -249,6 +254,48 @@ std::uint16_t UdDatapath::tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uin
     if (now < chunk) break;
   }
   return taken;
+}
+
+bool UdDatapath::frame_keys(SoftUdQueue& queue, fabric::FrameKeys& keys) const noexcept {
+  expects_own_worker();
+  const std::uint16_t pkey = queue.pkey();
+  if (pkey == 0) [[unlikely]]
+    return false;
+  const TxKeys own = TxKeys::of(queue, pkey);
+  const std::uint16_t slid = config_.ahs->slid();
+  const EthHdr eth{.dst = {}, .src = mac_of_dlid(slid), .ether_type = wire::Be16{kEtherTypeIba}};
+  const wire::Lrh lrh{
+      .vl_lver = 0, .sl_lnh = 0, .dlid = {}, .resv_pktlen = {}, .slid = wire::Be16{slid}};
+  static_assert(sizeof(eth) == offsetof(EthHdr, src) + sizeof(keys.eth_tail));
+  static_assert(sizeof(own.deth) == sizeof(keys.qkey) + sizeof(keys.src_qp));
+  std::memcpy(&keys.eth_tail, reinterpret_cast<const std::byte*>(&eth) + offsetof(EthHdr, src),
+              sizeof(keys.eth_tail));
+  std::memcpy(&keys.lrh_tail, &lrh, sizeof(keys.lrh_tail));
+  std::memcpy(keys.op_flags_pkey.data(), own.op_flags_pkey.data(), sizeof(keys.op_flags_pkey));
+  std::memcpy(&keys.qkey, &own.deth, sizeof(keys.qkey));
+  std::memcpy(&keys.src_qp, reinterpret_cast<const std::byte*>(&own.deth) + sizeof(keys.qkey),
+              sizeof(keys.src_qp));
+  keys.psn = &queue.psn();
+  return true;
+}
+
+bool UdDatapath::frame_head(fabric::AhIndex ah, fabric::FrameHead& head) const noexcept {
+  const AhTemplate* handle = nullptr;
+  if (!config_.ahs->view().find(ah, handle).allows_fast_path()) return false;
+  std::memcpy(head.mac.data(), handle->head.data(), head.mac.size());
+  std::memcpy(&head.lrh, handle->head.data() + sizeof(EthHdr), sizeof(head.lrh));
+  head.max_payload = config_.mtu;
+  return true;
+}
+
+std::uint16_t UdDatapath::tx_frames(std::span<rte_mbuf*> frames) noexcept {
+  expects(frames.size() <= kBurst, "the frames are a burst");
+  if (config_.icrc) {
+    Unsealed unsealed;
+    for (std::size_t i = 0; i < frames.size(); ++i) unsealed.set(i, Iba::of_unpadded(frames[i]));
+    unsealed.seal(frames.size());
+  }
+  return transmit(frames);
 }
 
 std::uint16_t UdDatapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {

@@ -4,6 +4,7 @@
 // only the management lcore makes them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "lib/fabric/connected.h"
 #include "lib/fabric/fabric_types.h"
 #include "lib/fabric/tx_lost.h"
+#include "lib/fabric/ud_frames.h"
 
 struct rte_mbuf;
 struct rte_mempool;
@@ -27,6 +29,21 @@ struct rte_ring;
 namespace ipoib::fabric {
 
 class MadPort;  // lib/fabric/qp1.h
+
+class UdQueue;
+
+/// Functions of a queue pair whose frames a worker may write itself (ud_frames.h). Only that worker
+/// calls them, and heads_version() before it runs.
+struct UdFrames {
+  /// Keys of the frames of this loop. False: none may be written now, and packets take tx_burst.
+  bool (*keys)(UdQueue&, FrameKeys&) noexcept;
+  /// False: packets of this handle take tx_burst.
+  bool (*head)(const UdQueue&, AhIndex, FrameHead&) noexcept;
+  /// Sends frames with an ICRC of zero, which it adds. Returns the number taken, from the front.
+  std::uint16_t (*tx_burst)(UdQueue&, rte_mbuf**, std::uint16_t) noexcept;
+  /// Changes when heads of existing handles may have changed. Acquire: pairs with the writer's release.
+  const std::atomic<std::uint32_t>& (*heads_version)(const UdQueue&) noexcept;
+};
 
 /// Queue pair of type UD. rx_burst and tx_burst belong to one worker lcore.
 class UdQueue {
@@ -57,6 +74,9 @@ class UdQueue {
 
   [[nodiscard]] const TxLost& tx_lost() const noexcept { return tx_lost_; }
 
+  /// Null: the device makes the frames itself.
+  [[nodiscard]] const UdFrames* frames() const noexcept { return frames_; }
+
   /// The number changes only when the port's device is removed and restored (PortEvent::kFatal); 0
   /// until the device is there. Management lcore, and the worker while it has a packet from this
   /// queue, because the number does not change meanwhile.
@@ -64,7 +84,8 @@ class UdQueue {
 
  protected:
   using BurstFn = std::uint16_t (*)(UdQueue&, rte_mbuf**, std::uint16_t) noexcept;
-  UdQueue(std::uint32_t qpn, BurstFn rx, BurstFn tx) : rx_{rx}, tx_{tx}, qpn_{qpn} {}
+  UdQueue(std::uint32_t qpn, BurstFn rx, BurstFn tx, const UdFrames* frames = nullptr)
+      : rx_{rx}, tx_{tx}, frames_{frames}, qpn_{qpn} {}
   ~UdQueue() = default;
   /// Management lcore, while no worker receives packets from this queue.
   void set_qpn(std::uint32_t qpn) noexcept {
@@ -77,6 +98,7 @@ class UdQueue {
  private:
   BurstFn rx_;
   BurstFn tx_;
+  const UdFrames* frames_;
   std::uint32_t qpn_;
   [[no_unique_address]] OneLcore worker_;
 };

@@ -5,6 +5,7 @@
 
 #include <rte_mbuf.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,12 +17,16 @@ namespace ipoib::fabric {
 /// True if the packet is one direct mbuf with one reference, which is the common case: no other
 /// owner reads its data.
 [[nodiscard]] inline bool is_sole_mbuf(const rte_mbuf* m) noexcept {
-  constexpr std::uint64_t kForeign = RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
+  // In the last octet: a test of all eight needs a constant in a register.
+  constexpr auto kForeign =
+      static_cast<std::uint8_t>((RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL) >> 56);
+  static_assert(std::endian::native == std::endian::little);
+  const auto* const flags = reinterpret_cast<const std::uint8_t*>(&m->ol_flags);
   static_assert(offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, refcnt) + sizeof(m->refcnt));
   constexpr std::uint32_t kSingle = 1U << 16 | 1;  // one segment, one reference
   std::uint32_t segs_refs;
   std::memcpy(&segs_refs, &m->refcnt, sizeof(segs_refs));
-  return segs_refs == kSingle && (m->ol_flags & kForeign) == 0;
+  return segs_refs == kSingle && (flags[7] & kForeign) == 0;
 }
 
 /// with_few_segments() for a packet with more than `max` mbufs.

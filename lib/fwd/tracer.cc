@@ -120,7 +120,8 @@ trace::Packet describe(const rte_mbuf* m, Tracer::StartsAt header) noexcept {
 }
 
 trace::Resolved resolved_of(const table::Neighbour& n) noexcept {
-  return {n.addr, n.iface, n.state, n.mode, n.mac, n.queue != nullptr ? n.queue->qpn() : n.qpn};
+  const NeighbourMode mode = n.mode == NeighbourMode::kUdFrame ? NeighbourMode::kUd : n.mode;
+  return {n.addr, n.iface, n.state, mode, n.mac, n.queue != nullptr ? n.queue->qpn() : n.qpn};
 }
 
 /// Adds a step, or counts it in the last one, if that differs in the number of packets only: the

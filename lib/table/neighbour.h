@@ -32,7 +32,14 @@ enum class NeighbourState : std::uint8_t {
   kFailed,  ///< Resolution failed: packets are dropped until management sets another state.
 };
 
-enum class NeighbourMode : std::uint8_t { kEthernet, kUd, kRc, kUc };
+enum class NeighbourMode : std::uint8_t {
+  kEthernet,
+  kUd,
+  kRc,
+  kUc,
+  /// kUd, and the worker writes whole frames. Set by the worker alone, in its own table.
+  kUdFrame,
+};
 
 [[nodiscard]] constexpr NeighbourMode mode_of(fabric::Transport transport) noexcept {
   switch (transport) {
@@ -44,7 +51,7 @@ enum class NeighbourMode : std::uint8_t { kEthernet, kUd, kRc, kUc };
 }
 
 [[nodiscard]] constexpr std::string_view to_string(NeighbourMode mode) noexcept {
-  constexpr std::array<std::string_view, 4> kNames = {"ethernet", "UD", "RC", "UC"};
+  constexpr std::array<std::string_view, 5> kNames = {"ethernet", "UD", "RC", "UC", "UD"};
   return kNames[static_cast<std::size_t>(mode)];
 }
 
@@ -55,15 +62,24 @@ struct alignas(64) Neighbour {
   InterfaceId iface = kNoInterface;
   NeighbourState state = NeighbourState::kFree;
   NeighbourMode mode = NeighbourMode::kUd;
-  std::uint16_t mtu = 0;               ///< Largest IP packet.
-  std::array<std::byte, 6> mac{};      ///< kEthernet: destination.
-  bool via_routers = false;            ///< kUd: a group whose packets go to the all-routers group.
-  fabric::AhIndex ah = fabric::kNoAh;  ///< kUd.
-  std::uint32_t qpn = 0;               ///< kUd: destination QPN.
+  std::uint16_t mtu = 0;                    ///< Largest IP packet.
+  std::array<std::byte, 6> mac{};           ///< kEthernet, kUdFrame: destination of the frame.
+  std::uint32_t lrh = 0;                    ///< kUdFrame: fabric::FrameHead::lrh.
+  fabric::AhIndex ah = fabric::kNoAh;       ///< kUd, kUdFrame.
+  std::uint32_t qpn = 0;                    ///< kUd, kUdFrame: destination QPN.
   fabric::ConnectedQueue* queue = nullptr;  ///< kRc, kUc; null in the other modes.
+  bool via_routers = false;  ///< kUd: a group whose packets go to the all-routers group.
   /// Coarse time of the last packet sent through this entry: seconds since the process started.
   /// Writer: the worker (relaxed); reader: management lcore, for ageing and probing.
   std::uint32_t last_used_s = 0;
+
+  /// The first eight octets of a frame that fabric::write_frame() makes.
+  [[nodiscard]] std::uint64_t frame_start() const noexcept {
+    std::uint64_t start;
+    std::memcpy(&start, reinterpret_cast<const std::byte*>(this) + offsetof(Neighbour, mtu),
+                sizeof(start));
+    return start;
+  }
 
   [[nodiscard]] bool same_key(const wire::IpAddr& a, InterfaceId i) const noexcept {
     return iface == i && addr == a;
@@ -87,6 +103,7 @@ struct alignas(64) Neighbour {
 };
 static_assert(offsetof(Neighbour, mode) + 1 ==
               offsetof(Neighbour, iface) + sizeof(Neighbour::EgressKey));
+static_assert(offsetof(Neighbour, mac) == offsetof(Neighbour, mtu) + 2);
 static_assert(sizeof(Neighbour) == 64 && std::is_trivially_copyable_v<Neighbour>);
 
 }  // namespace ipoib::table

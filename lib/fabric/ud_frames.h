@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whole frames of UD packets, for devices whose wire is an ethdev: the worker writes all headers
+// in one step, from values of the neighbour and of the queue pair, and the device only adds the
+// ICRCs. All numbers are in memory order, as they are stored.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "lib/base/contract.h"
+#include "lib/fabric/segments.h"
+#include "lib/wire/iba.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::fabric {
+
+/// The part of a frame's headers that an address handle determines.
+struct FrameHead {
+  std::array<std::byte, 6> mac;  ///< Destination address of the Ethernet header.
+  std::uint32_t lrh;             ///< First half of the LRH: VL, LVer, SL, LNH, DLID.
+  std::uint32_t max_payload;     ///< Largest UD payload, octets.
+};
+
+/// The part that a queue pair determines, valid for one loop of the worker. A change of a key thus
+/// changes no FrameHead.
+struct FrameKeys {
+  std::uint64_t eth_tail = 0;                    ///< Source address and EtherType.
+  std::uint64_t lrh_tail = 0;                    ///< SLID, in its place in the LRH.
+  std::array<std::uint32_t, 4> op_flags_pkey{};  ///< First word of the BTH, by octets of padding.
+  std::uint32_t qkey = 0;
+  std::uint32_t src_qp = 0;
+  std::uint32_t* psn = nullptr;  ///< PSN of the next frame, host order; the writer counts on.
+};
+
+inline constexpr std::uint32_t kEthLen = 14;
+/// Octets before the UD payload: Ethernet, LRH, BTH, DETH.
+inline constexpr std::uint32_t kFrameHeadLen =
+    kEthLen + sizeof(wire::Lrh) + sizeof(wire::Bth) + sizeof(wire::Deth);
+/// write_frame() stores whole words: the first of these octets are not part of the frame.
+inline constexpr std::uint32_t kNotSent = 2;
+/// Octets that it needs before an IP packet.
+inline constexpr std::uint32_t kFrameRoom = kFrameHeadLen + sizeof(wire::IpoibHdr) + kNotSent;
+/// Octets that it needs after the packet: padding and ICRC are cleared as one word.
+inline constexpr std::uint32_t kFrameTailRoom = sizeof(std::uint64_t);
+static_assert(kFrameRoom == 48);
+
+/// True if the frame can be written around an IP packet in its own mbuf.
+[[nodiscard, gnu::always_inline]] inline bool has_frame_room(const rte_mbuf* m) noexcept {
+  return is_sole_mbuf(m) && m->data_off >= kFrameRoom &&
+         std::uint32_t{m->buf_len} >= std::uint32_t{m->data_off} + m->data_len + kFrameTailRoom;
+}
+
+/// The words of the headers that all frames of one type from a queue pair share.
+struct FrameWords {
+  std::uint64_t eth_tail;
+  std::uint64_t lrh_tail;
+  std::array<std::uint64_t, 4> bth;
+  std::uint64_t qkey;      ///< The PSN takes the lower half.
+  std::uint64_t src_tail;  ///< Source QPN and encapsulation header.
+
+  [[nodiscard]] static FrameWords of(const FrameKeys& keys, std::uint32_t ipoib) noexcept {
+    FrameWords words{keys.eth_tail,
+                     keys.lrh_tail,
+                     {},
+                     std::uint64_t{keys.qkey} << 32,
+                     keys.src_qp | std::uint64_t{ipoib} << 32};
+    for (std::size_t pad = 0; pad < words.bth.size(); ++pad)
+      words.bth[pad] = keys.op_flags_pkey[pad];
+    return words;
+  }
+};
+
+/// Makes an IP packet a whole frame, with an ICRC of zero. `to` has frame_start() (two octets of any
+/// value and FrameHead::mac), lrh (that of FrameHead) and qpn. An IP packet is so long that the
+/// frame needs no Ethernet padding. Shape: has_frame_room(m); `ip` and `len` are its data and
+/// length.
+template <class To>
+[[gnu::always_inline]] inline void write_frame(rte_mbuf* m, std::byte* ip, std::uint32_t len,
+                                               const To& to, const FrameWords& words,
+                                               std::uint32_t psn) noexcept {
+  expects([&] { return has_frame_room(m) && len == m->pkt_len; },
+          "the headers have room around the packet");
+  expects(to.qpn >> 24 == 0, "a QPN has 24 bits");
+  const std::uint32_t pad = -len & 3;
+  const std::uint32_t frame_len = kFrameRoom - kNotSent + len + pad + std::uint32_t{wire::kIcrcLen};
+  const auto iba_words = static_cast<std::uint16_t>((frame_len - kEthLen) / 4);
+  // Words from registers: an array that is copied would be stored in one width and read in another.
+  const auto put = [ip](std::size_t before, std::uint64_t word) {
+    std::memcpy(ip - before, &word, sizeof(word));
+  };
+  put(48, to.frame_start());
+  put(40, words.eth_tail);
+  put(32, words.lrh_tail | to.lrh | std::uint64_t{__builtin_bswap16(iba_words)} << 32);
+  put(24, words.bth[pad] | std::uint64_t{__builtin_bswap32(to.qpn)} << 32);
+  put(16, words.qkey | __builtin_bswap32(psn & 0xff'ffff));
+  put(8, words.src_tail);
+  std::memset(ip + len, 0, kFrameTailRoom);
+  m->data_off = static_cast<std::uint16_t>(m->data_off - (kFrameRoom - kNotSent));
+  m->data_len = static_cast<std::uint16_t>(frame_len);
+  m->pkt_len = frame_len;
+}
+
+/// Octets of the IP packet in a frame of write_frame().
+[[nodiscard]] inline std::uint32_t ip_len_of_frame(const rte_mbuf* m) noexcept {
+  const auto* const bth = rte_pktmbuf_mtod_offset(m, const wire::Bth*, kEthLen + sizeof(wire::Lrh));
+  return m->pkt_len - (kFrameRoom - kNotSent) - bth->pad() - std::uint32_t{wire::kIcrcLen};
+}
+
+}  // namespace ipoib::fabric
