@@ -33,7 +33,10 @@ struct FrameKeys {
   std::array<std::uint32_t, 4> op_flags_pkey{};  ///< First word of the BTH, by octets of padding.
   std::uint32_t qkey = 0;
   std::uint32_t src_qp = 0;
-  std::uint32_t* psn = nullptr;  ///< PSN of the next frame, host order; the writer counts on.
+  /// PSN of the next frame, host order; the writer counts on. Packets of tx_burst get theirs when
+  /// they are sent, so in a burst of both kinds PSNs differ, but are not in order. Receivers of UD do
+  /// not compare them.
+  std::uint32_t* psn = nullptr;
 };
 
 inline constexpr std::uint32_t kEthLen = 14;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/counters.h"
+#include "lib/fwd/frame_heads.h"
 #include "lib/fwd/latency_recorder.h"
 #include "lib/fwd/punt.h"
 #include "lib/fwd/stats.h"
@@ -35,6 +36,7 @@ struct Context {
         next_hops{*config.next_hops},
         own_addresses{*config.own_addresses},
         neighbours{std::move(cache)},
+        frame_heads{config},
         deliveries{std::move(delivery_table)},
         fragment_pool{config.fragment_pool},
         latency{std::make_unique<LatencyRecorder>()},
@@ -54,6 +56,7 @@ struct Context {
   const table::NextHopTable& next_hops;
   const table::OwnAddresses& own_addresses;
   std::unique_ptr<table::NeighbourTable> neighbours;
+  FrameHeads frame_heads;  ///< Heads of the frames to `neighbours`.
   std::unique_ptr<table::DeliveryTable> deliveries;
   rte_mempool* fragment_pool;
   std::unique_ptr<LatencyRecorder> latency;

@@ -96,13 +96,22 @@ bool usable(const Context& c, const table::Neighbour& n) noexcept {
     case table::NeighbourMode::kEthernet:
       return c.interfaces[n.iface].kind == InterfaceKind::kEthernet && n.queue == nullptr;
     case table::NeighbourMode::kUd:
-      return c.interfaces[n.iface].kind == InterfaceKind::kIpoib && n.queue == nullptr;
+      return c.interfaces[n.iface].kind == InterfaceKind::kIpoib && n.queue == nullptr &&
+             n.qpn >> 24 == 0;
     case table::NeighbourMode::kRc:
     case table::NeighbourMode::kUc:
       return c.interfaces[n.iface].receive_queue != nullptr && n.queue != nullptr;
     case table::NeighbourMode::kUdFrame: break;  // management does not know it
   }
   return false;
+}
+
+bool set_neighbour(Context& c, table::NeighbourIndex index,
+                   const table::Neighbour& neighbour) noexcept {
+  if (!usable(c, neighbour)) return false;
+  table::Neighbour to = neighbour;
+  c.frame_heads.fill(to);
+  return c.neighbours->set(index, to);
 }
 
 /// True if the delivery names existing interfaces only.
@@ -151,7 +160,7 @@ std::uint32_t inject(Context& c, rte_ring* ring) noexcept {
     bool good = true;
     switch (message.kind) {
       case Down::Kind::kNeighbourSet:
-        good = usable(c, message.neighbour) && c.neighbours->set(message.index, message.neighbour);
+        good = set_neighbour(c, message.index, message.neighbour);
         break;
       case Down::Kind::kNeighbourRemove: good = c.neighbours->remove(message.index); break;
       case Down::Kind::kSendRouted: routed.add(message.in, message.mbuf); break;

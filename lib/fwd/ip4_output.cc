@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fwd/ip4_output.h"
 
+#include <algorithm>
+
 #include "lib/fwd/ip4_fragment.h"
 #include "lib/fwd/tcp_gso_output.h"
 
 namespace ipoib::fwd {
 
 void Ip4Output::send(rte_mbuf* m, table::Neighbour& to) noexcept {
-  link_.select_interface(to.iface);
+  link_.select(to);
   if (!link_.up()) [[unlikely]]
     return link_down(m);
   table::NeighbourTable::touch(to, now_s_);
@@ -48,7 +50,12 @@ void Ip4Output::too_big(rte_mbuf* m, const table::Neighbour& to, std::uint16_t m
 void ip4_output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
   DropBin bin{c.trace, in.counters.drops};
   Ip4Output output{c, in, bin};
-  for (std::size_t i = 0; i < pkts.n; ++i) output.send(pkts.pkts[i], *pkts.to[i]);
+  for (std::size_t i = 0; i < pkts.n;) {
+    const std::size_t sent =
+        output.send_run<AnyHops>({pkts.pkts.data(), pkts.n}, pkts.to.data(), i);
+    if (sent == i) output.send(pkts.pkts[i], *pkts.to[i]);
+    i = std::max(sent, i + 1);
+  }
 }
 
 }  // namespace ipoib::fwd

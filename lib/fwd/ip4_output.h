@@ -2,17 +2,17 @@
 // Stage ip4_output: fits a routed packet to the link of its neighbour and prepends its link header.
 #pragma once
 
-#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
-#include "lib/base/contract.h"
 #include "lib/fwd/burst.h"
 #include "lib/fwd/context.h"
 #include "lib/fwd/link_output.h"
 
 namespace ipoib::fwd {
 
-/// Takes packets that start at their IPv4 header, one by one; they leave through Tx. A packet that
+/// Takes packets that start at their IPv4 header; they leave through Tx. A packet that
 /// is too big for the neighbour is cut: into TCP segments if the interface offers that, else into
 /// fragments if allowed; else its sender gets an ICMP error.
 ///
@@ -25,20 +25,19 @@ class Ip4Output {
 
   void send(rte_mbuf* m, table::Neighbour& to) noexcept;
 
-  /// True if the neighbour is valid and has the same egress as the previous packet:
-  /// send_same_egress() is enough.
+  /// True if the neighbour is valid and has the same egress as the previous packet.
   [[nodiscard, gnu::always_inline]] bool same_egress(const table::Neighbour& to) const noexcept {
     return link_.same_egress(to);
   }
-  /// Shape: same_egress() is true.
-  [[nodiscard]] table::InterfaceId iface() const noexcept { return link_.iface(); }
-  /// Like send(), for a neighbour with the same egress. Shape: same_egress(to).
-  [[gnu::always_inline]] void send_same_egress(rte_mbuf* m, table::Neighbour& to) noexcept {
-    expects(same_egress(to), "the packet has the same egress");
-    table::NeighbourTable::touch(to, now_s_);
-    if (!link_.fits(m, to)) [[unlikely]]
-      return too_big(m, to, link_.mtu(to));
-    link_.send_same_egress(to, m, bin_);
+  /// Sends packets from number `i` on as long as they have one egress, and need only their link
+  /// header and H::pass(); returns the number of the first other packet.
+  /// Shape: to[i] is valid.
+  template <class H>
+  [[nodiscard, gnu::always_inline]] std::size_t send_run(std::span<rte_mbuf* const> pkts,
+                                                         table::Neighbour* const* to,
+                                                         std::size_t i) noexcept {
+    link_.select(*to[i]);
+    return link_.template send_run<H>(pkts, to, i, now_s_);
   }
 
  private:

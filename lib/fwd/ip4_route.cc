@@ -82,14 +82,19 @@ constexpr std::uint32_t kQuoted = 576;
   c.punt.redirect_wanted(in, copy, to.addr);
 }
 
-/// What the prefix table says about a packet.
-struct Candidate {
-  Candidate() noexcept {}
-
-  Neighbour* to;  ///< Null: the prefix names no neighbour.
-  NextHopIndex next_hop;
+/// Results of the prefix table for a burst.
+struct Candidates {
+  std::array<Neighbour*, kMaxBurst> to;  ///< Null: the prefix names no neighbour.
+  std::array<NextHopIndex, kMaxBurst> next_hop;
 };
-using Candidates = std::array<Candidate, kMaxBurst>;
+
+/// The hops of routed packets, for LinkTx::send_run().
+struct Hops {
+  static bool may_pass(const std::byte* ip, const Neighbour& /*to*/) noexcept {
+    return reinterpret_cast<const wire::Ipv4Hdr*>(ip)->ttl > 1;
+  }
+  static void pass(std::byte* ip) noexcept { decrement_ttl(*reinterpret_cast<wire::Ipv4Hdr*>(ip)); }
+};
 
 /// The next hop of a packet, which is never a group.
 NextHop next_hop_of(const Context& c, NextHopIndex index, const rte_mbuf* m) noexcept {
@@ -114,8 +119,8 @@ void prefetch_lookup(const Context& c, const Ip4Burst& pkts, Candidates& out) no
       to = neighbours.at(hop.neighbour);
     }
     rte_prefetch0(to);  // null is harmless
-    out[i].to = to;
-    out[i].next_hop = index;
+    out.to[i] = to;
+    out.next_hop[i] = index;
   }
 }
 
@@ -150,7 +155,7 @@ bool is_valid(const Neighbour* to) noexcept {
 [[gnu::cold]] void trace_routes(Context& c, const Ip4Burst& pkts,
                                 const Candidates& candidates) noexcept {
   for (std::size_t i = 0; i < pkts.n; ++i) {
-    const NextHop hop = next_hop_of(c, candidates[i].next_hop, pkts.pkts[i]);
+    const NextHop hop = next_hop_of(c, candidates.next_hop[i], pkts.pkts[i]);
     c.trace.routed(pkts.pkts[i], wire::IpAddr::v4(pkts.dst[i]), hop, find(c, hop, pkts.dst[i]));
   }
 }
@@ -163,25 +168,28 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
     trace_routes(c, pkts, candidates);
   DropBin bin{c.trace, in.counters.drops};
   Ip4Output output{c, in, bin};
+  // Only the first packet to an egress may cause a redirect. When its sender follows that, the
+  // packet of another sender is first.
+  const auto may_redirect = [&](const Neighbour& to) {
+    return to.iface == in.iface && !output.same_egress(to);
+  };
   const std::size_t n = pkts.n;
   for (std::size_t i = 0; i < n; ++i) {
     rte_mbuf* const m = pkts.pkts[i];
-    const Candidate& g = candidates[i];
-    Neighbour* to = g.to;
-    const bool same = to != nullptr && output.same_egress(*to);
-    if (!same && !is_valid(to)) [[unlikely]] {
-      to = lookup_slow(c, in, m, kTtl, g.next_hop, pkts.dst[i], bin);
+    Neighbour*& to = candidates.to[i];
+    if (!is_valid(to)) [[unlikely]] {
+      to = lookup_slow(c, in, m, kTtl, candidates.next_hop[i], pkts.dst[i], bin);
       if (to == nullptr) continue;
     }
+    if (kTtl == Ttl::kDecrement && !may_redirect(*to)) [[likely]]
+      if (const std::size_t sent = output.send_run<Hops>(pkts.span(), candidates.to.data(), i);
+          sent != i) [[likely]] {
+        i = sent - 1;
+        continue;
+      }
     if (kTtl == Ttl::kDecrement && !decrement_ttl_or_punt(c, in, m)) [[unlikely]]
       continue;
-    if (same) [[likely]] {
-      output.send_same_egress(m, *to);
-      continue;
-    }
-    // Only the first packet to an egress may cause a redirect. When its sender follows that, the
-    // packet of another sender is first.
-    if (kTtl == Ttl::kDecrement && to->iface == in.iface) [[unlikely]]
+    if (kTtl == Ttl::kDecrement && may_redirect(*to)) [[unlikely]]
       request_redirect(c, in, m, *to);
     output.send(m, *to);
   }
@@ -199,10 +207,9 @@ void route_and_send(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcep
     DropBin bin{c.trace, in.counters.drops};
     for (std::size_t i = 0; i < pkts.n; ++i) {
       rte_mbuf* const m = pkts.pkts[i];
-      const Candidate& g = candidates[i];
-      Neighbour* const to =
-          is_valid(g.to) ? g.to
-                         : lookup_slow(c, in, m, Ttl::kDecrement, g.next_hop, pkts.dst[i], bin);
+      Neighbour* to = candidates.to[i];
+      if (!is_valid(to))
+        to = lookup_slow(c, in, m, Ttl::kDecrement, candidates.next_hop[i], pkts.dst[i], bin);
       if (to == nullptr || !decrement_ttl_or_punt(c, in, m)) continue;
       if (to->iface == in.iface) [[unlikely]]
         request_redirect(c, in, m, *to);

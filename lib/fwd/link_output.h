@@ -54,6 +54,14 @@ static_assert(sizeof(LinkTail) >= sizeof(EthTail) && sizeof(LinkTail) >= sizeof(
     c.tx.enqueue(to.iface, m);
 }
 
+/// H of LinkTx::send_run() for packets whose hops are decremented.
+struct AnyHops {
+  static bool may_pass(const std::byte* /*ip*/, const table::Neighbour& /*to*/) noexcept {
+    return true;
+  }
+  static void pass(std::byte* /*ip*/) noexcept {}
+};
+
 /// Sends consecutive packets of one EtherType to neighbours on one interface, caching the
 /// interface's state. Call end() before enqueuing through any other path.
 template <wire::EtherType kType>
@@ -61,30 +69,19 @@ class LinkTx {
  public:
   explicit LinkTx(Context& c) noexcept : c_{c}, batch_{c.tx} {}
 
-  /// Selects the interface of the following packets.
-  [[gnu::always_inline]] void select_interface(table::InterfaceId iface) noexcept {
-    if (iface != iface_) [[unlikely]]
-      begin(iface);
+  /// Selects the egress of the following packets.
+  [[gnu::always_inline]] void select(const table::Neighbour& to) noexcept {
+    if (to.iface != iface_) [[unlikely]]
+      begin(to.iface);
+    if (to.mode != mode_) [[unlikely]]
+      set_mode(to.mode);
   }
-  /// True if `to` is valid and on the selected interface, the interface is up and no connection is
-  /// used. Precondition of send_same_egress().
+  /// True if `to` is valid and on the selected interface, the interface is up, and packets to it
+  /// leave in the same form as those before.
   [[nodiscard, gnu::always_inline]] bool same_egress(const table::Neighbour& to) const noexcept {
     return to.egress_key() == egress_key_;
   }
-  /// Shape: same_egress(to).
-  [[nodiscard]] bool fits(const rte_mbuf* m, const table::Neighbour& to) const noexcept {
-    expects(same_egress(to), "the packet has the same egress");
-    return m->pkt_len <= to.mtu && m->pkt_len <= mtu_;
-  }
-  /// Shape: same_egress(to), fits(m, to).
-  [[gnu::always_inline]] void send_same_egress(const table::Neighbour& to, rte_mbuf* m,
-                                               DropBin& bin) noexcept {
-    expects(same_egress(to) && fits(m, to), "the packet has the same egress and fits");
-    if (!link_header(to, tail_, m)) [[unlikely]]
-      return bin.add(m, Drop::kNoMbuf);
-    batch_.push(m);
-  }
-  /// Shape of the following functions: between select_interface() and end().
+  /// Shape of the following functions: between select() and end().
   [[nodiscard]] table::InterfaceId iface() const noexcept {
     expects_begun();
     return iface_;
@@ -102,11 +99,27 @@ class LinkTx {
     expects_begun();
     return to.queue != nullptr ? to.mtu : std::min(to.mtu, mtu_);
   }
+  /// Sends one packet that fits. Errors: kNoMbuf (no headroom).
   [[gnu::always_inline]] void send(const table::Neighbour& to, rte_mbuf* m, DropBin& bin) noexcept {
     expects_begun();
     if (to.queue != nullptr) [[unlikely]]
       return send_connected(to, m, bin);
-    send_same_egress(to, m, bin);
+    if (!link_header(to, tail_, m)) [[unlikely]]
+      return bin.add(m, Drop::kNoMbuf);
+    to.mode == table::NeighbourMode::kEthernet ? batch_.push(m) : batch_.push_by_handle(m);
+  }
+  /// Sends packets from number `i` on in one loop, as long as they have the same egress, fit, have
+  /// room for their headers, and H::may_pass() is true; returns the number of the first other
+  /// packet. `to`: null, or the packet's neighbour. Shape: select(*to[i]).
+  template <class H>
+  [[nodiscard, gnu::always_inline]] std::size_t send_run(std::span<rte_mbuf* const> pkts,
+                                                         table::Neighbour* const* to, std::size_t i,
+                                                         std::uint32_t now_s) noexcept {
+    using enum table::NeighbourMode;
+    if (!same_egress(*to[i]) || batch_.is_handed_over()) return i;
+    if (mode_ == kUdFrame) return run<H, kUdFrame>(pkts, to, i, now_s);
+    if (mode_ == kEthernet) return run<H, kEthernet>(pkts, to, i, now_s);
+    return run<H, kUd>(pkts, to, i, now_s);
   }
   void end() noexcept {
     batch_.end();
@@ -115,6 +128,47 @@ class LinkTx {
   }
 
  private:
+  /// send_run() for one mode. It is not inlined, so that it has all registers for itself.
+  template <class H, table::NeighbourMode kMode>
+  [[gnu::noinline]] std::size_t run(std::span<rte_mbuf* const> pkts, table::Neighbour* const* to,
+                                    std::size_t first, std::uint32_t now_s) noexcept {
+    expects_begun();
+    constexpr bool kFrames = kMode == table::NeighbourMode::kUdFrame;
+    const std::span<rte_mbuf*> places = batch_.free_places();
+    const std::size_t end = std::min(pkts.size(), first + places.size());
+    rte_mbuf** const out = places.data() - first;
+    const std::uint32_t psn = kFrames ? *keys_->psn - static_cast<std::uint32_t>(first) : 0;
+    std::uint32_t octets = 0;
+    std::uint16_t segments = 0;
+    std::size_t i = first;
+    for (; i < end; ++i) {
+      table::Neighbour* const t = to[i];
+      rte_mbuf* const m = pkts[i];
+      if (t == nullptr || t->egress_key() != egress_key_) [[unlikely]]
+        break;
+      const std::uint32_t len = m->pkt_len;
+      std::byte* const ip = rte_pktmbuf_mtod(m, std::byte*);
+      if (len > t->mtu || len > mtu_ || !H::may_pass(ip, *t)) [[unlikely]]
+        break;
+      if (kFrames ? !fabric::has_frame_room(m) : m->data_off < RTE_ETHER_HDR_LEN) [[unlikely]]
+        break;
+      octets += len;
+      if constexpr (!kFrames) segments |= m->nb_segs;
+      H::pass(ip);
+      if constexpr (kFrames)
+        fabric::write_frame(m, ip, len, *t, words_, psn + static_cast<std::uint32_t>(i));
+      else if constexpr (kMode == table::NeighbourMode::kEthernet)
+        static_cast<void>(eth_output(m, *t, tail_));
+      else
+        static_cast<void>(ipoib_output(m, *t, static_cast<IpoibHeader>(tail_)));
+      out[i] = m;
+      table::NeighbourTable::touch(*t, now_s);
+    }
+    if constexpr (kFrames) *keys_->psn = psn + static_cast<std::uint32_t>(i);
+    batch_.push_run(static_cast<std::uint16_t>(i - first), octets, segments,
+                    kMode == table::NeighbourMode::kUd);
+    return i;
+  }
   [[gnu::always_inline]] void expects_begun() const noexcept {
     expects(iface_ != table::kNoInterface, "the batch is open");
   }
@@ -137,9 +191,19 @@ class LinkTx {
     tail_ = link_tail(*entry_, kType);
     up_ = entry_->is_up();
     mtu_ = entry_->mtu.load(std::memory_order_relaxed);
-    const auto mode = entry_->kind == InterfaceKind::kEthernet ? table::NeighbourMode::kEthernet
-                                                               : table::NeighbourMode::kUd;
-    egress_key_ = up_ ? table::Neighbour::egress_key_of(iface, table::NeighbourState::kValid, mode)
+    keys_ = entry_->kind == InterfaceKind::kIpoib ? batch_.frame_keys() : nullptr;
+    if (keys_ != nullptr) words_ = fabric::FrameWords::of(*keys_, static_cast<IpoibHeader>(tail_));
+    egress_key_ = no_egress();
+    mode_ = table::NeighbourMode::kRc;  // no run has it
+  }
+  /// Packets of connections, and whole frames without their keys, have no run.
+  void set_mode(table::NeighbourMode mode) noexcept {
+    using enum table::NeighbourMode;
+    mode_ = mode;
+    const bool runs =
+        up_ && (mode == kEthernet || mode == kUd || (mode == kUdFrame && keys_ != nullptr));
+    egress_key_ = runs
+                      ? table::Neighbour::egress_key_of(iface_, table::NeighbourState::kValid, mode)
                       : no_egress();
   }
 
@@ -148,6 +212,9 @@ class LinkTx {
   table::Neighbour::EgressKey egress_key_ = no_egress();
   table::InterfaceId iface_ = table::kNoInterface;  ///< kNoInterface: between batches.
   const InterfaceEntry* entry_ = nullptr;
+  table::NeighbourMode mode_ = table::NeighbourMode::kEthernet;  ///< The mode in egress_key_.
+  const fabric::FrameKeys* keys_ = nullptr;                      ///< Null: no frames.
+  fabric::FrameWords words_;
   LinkTail tail_ = 0;
   bool up_ = false;
   std::uint16_t mtu_ = 0;

@@ -5,6 +5,8 @@
 #include <rte_ether.h>
 #include <rte_ring.h>
 
+#include <algorithm>
+#include <bit>
 #include <map>
 
 #include "lib/base/contract.h"
@@ -24,13 +26,6 @@ std::uint64_t octets_of(std::span<rte_mbuf* const> pkts) {
   return octets;
 }
 
-/// Upper bound of the number of segments of any packet; 1 if each packet is one mbuf.
-std::uint32_t bound_of_segments(std::span<rte_mbuf* const> pkts) {
-  std::uint32_t bound = 0;
-  for (const rte_mbuf* m : pkts) bound |= m->nb_segs;
-  return bound;
-}
-
 }  // namespace
 
 Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters, Tracer& trace)
@@ -46,6 +41,7 @@ Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters, Tracer
       q.kind = entry.kind == InterfaceKind::kEthernet ? Kind::kEthernet : Kind::kIpoib;
       q.iface = static_cast<table::InterfaceId>(i);
       q.interface = &entry;
+      q.header = static_cast<std::uint8_t>(link_header_len(entry.kind));
       queue_of_.push_back(&q);
       if (entry.receive_queue != nullptr) {
         connected_of_[i] = &connected_.emplace_back();
@@ -102,12 +98,48 @@ Tx::Outcome Tx::send(Queue& q) noexcept {
         return {};
       return {rte_eth_tx_burst(q.interface->ethdev_port, q.interface->ethdev_queue, q.pkts.data(),
                                q.n)};
-    case Kind::kIpoib: return send(*q.interface->ud_queue, {q.pkts.data(), q.n});
+    case Kind::kIpoib: return send_ud(q);
     case Kind::kHandoff: break;
   }
   // rte_ring takes one void* per packet.
   void* const* const objects = reinterpret_cast<void* const*>(q.pkts.data());
   return {static_cast<std::uint16_t>(rte_ring_sp_enqueue_burst(q.ring, objects, q.n, nullptr))};
+}
+
+bool Tx::read_keys(Queue& q) noexcept {
+  fabric::UdQueue& queue = *q.interface->ud_queue;
+  return queue.frames() != nullptr && queue.frames()->keys(queue, q.keys);
+}
+
+/// Sends runs of whole frames and of other packets in their order, until the device takes no more.
+Tx::Outcome Tx::send_ud(Queue& q) noexcept {
+  fabric::UdQueue& queue = *q.interface->ud_queue;
+  Outcome sum;
+  while (sum.taken < q.n) {
+    const std::uint64_t rest = q.by_handle >> sum.taken;
+    const bool frames = (rest & 1) == 0;
+    const int run = frames ? std::countr_zero(rest) : std::countr_one(rest);
+    const auto n = static_cast<std::uint16_t>(std::min(run, q.n - sum.taken));
+    rte_mbuf** const pkts = q.pkts.data() + sum.taken;
+    const Outcome one =
+        frames ? Outcome{queue.frames()->tx_burst(queue, pkts, n)} : send(queue, {pkts, n});
+    sum.taken = static_cast<std::uint16_t>(sum.taken + one.taken);
+    sum.lost.packets += one.lost.packets;
+    sum.lost.octets += one.lost.octets;
+    if (one.taken < n) break;
+  }
+  return sum;
+}
+
+/// Octets of the packets from `first` on, without link headers.
+std::uint64_t Tx::octets_from(const Queue& q, std::uint16_t first) noexcept {
+  std::uint64_t octets = 0;
+  for (std::uint16_t i = first; i < q.n; ++i) {
+    const bool frame = q.kind == Kind::kIpoib && (q.by_handle >> i & 1) == 0;
+    octets +=
+        frame ? fabric::ip_len_of_frame(q.pkts[i]) : std::uint64_t{q.pkts[i]->pkt_len} - q.header;
+  }
+  return octets;
 }
 
 /// Copies chains that are too long for the ethdev; drops those that cannot be copied.
@@ -124,6 +156,7 @@ Tx::Outcome Tx::send(Queue& q) noexcept {
       }
       q.pkts[kept++] = m;
     } else {
+      q.octets -= std::uint64_t{before->pkt_len} - q.header;
       counters_[q.iface].drops.add(reason);
       trace_.dropped(before, reason);
       rte_pktmbuf_free(before);
@@ -133,20 +166,17 @@ Tx::Outcome Tx::send(Queue& q) noexcept {
 }
 
 void Tx::flush(Queue& q) noexcept {
-  if (q.kind == Kind::kEthernet && bound_of_segments({q.pkts.data(), q.n}) >
-                                       q.interface->max_segments.load(std::memory_order_relaxed))
-      [[unlikely]]
+  if (q.kind == Kind::kEthernet &&
+      q.segments > q.interface->max_segments.load(std::memory_order_relaxed)) [[unlikely]]
     shorten_chains(q);
-  // Lengths are read before the device owns the packets.
   const bool own = q.kind != Kind::kHandoff;
-  const std::uint64_t octets = own ? octets_of({q.pkts.data(), q.n}) : 0;
   trace_.leaving({q.pkts.data(), q.n}, !own);
 
   const Outcome outcome = send(q);
 
   const std::span<rte_mbuf*> unsent{q.pkts.data() + outcome.taken,
                                     static_cast<std::size_t>(q.n - outcome.taken)};
-  if (own) count_sent(q.iface, link_header_len(q.interface->kind), octets, outcome, unsent);
+  if (own) count_sent(q.iface, q.header, q.octets - octets_from(q, outcome.taken), outcome);
   if (trace_.active()) [[unlikely]]
     trace_departure(q, outcome);
   if (!unsent.empty()) [[unlikely]] {
@@ -154,6 +184,9 @@ void Tx::flush(Queue& q) noexcept {
     rte_pktmbuf_free_bulk(unsent.data(), static_cast<unsigned>(unsent.size()));
   }
   q.n = 0;
+  q.octets = 0;
+  q.segments = 0;
+  q.by_handle = 0;
 }
 
 void Tx::trace_departure(const Queue& q, const Outcome& outcome) noexcept {
@@ -176,7 +209,8 @@ void Tx::flush(Connected& q) noexcept {
     trace_.leaving(burst, false);
     const Outcome outcome = send(*queue, burst);
     const auto unsent = burst.subspan(outcome.taken);
-    count_sent(q.iface, sizeof(wire::IpoibHdr), octets, outcome, unsent);
+    count_sent(q.iface, sizeof(wire::IpoibHdr),
+               octets - octets_of(unsent) - outcome.taken * sizeof(wire::IpoibHdr), outcome);
     if (trace_.active()) [[unlikely]]
       trace_.left({.iface = q.iface,
                    .mode = table::mode_of(queue->transport()),
@@ -191,14 +225,14 @@ void Tx::flush(Connected& q) noexcept {
   q.n = 0;
 }
 
-/// `octets`: sum of the whole burst, with link headers.
+/// `octets`: those of the taken packets, without link headers.
 void Tx::count_sent(table::InterfaceId iface, std::uint32_t header, std::uint64_t octets,
-                    const Outcome& outcome, std::span<rte_mbuf* const> unsent) noexcept {
-  const std::uint64_t sent = outcome.taken - outcome.lost.packets;
-  counters_[iface].tx_packets.add(sent);
-  if (outcome.lost.packets != 0) [[unlikely]]
-    counters_[iface].tx_lost.add(outcome.lost.packets);
-  counters_[iface].tx_bytes.add(octets - octets_of(unsent) - outcome.lost.octets - sent * header);
+                    const Outcome& outcome) noexcept {
+  const fabric::TxLost& lost = outcome.lost;
+  counters_[iface].tx_packets.add(outcome.taken - lost.packets);
+  if (lost.packets != 0) [[unlikely]]
+    counters_[iface].tx_lost.add(lost.packets);
+  counters_[iface].tx_bytes.add(octets - (lost.octets - lost.packets * header));
 }
 
 Drop Tx::unsent_reason(const Queue& q) noexcept {

@@ -7,11 +7,13 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "lib/base/contract.h"
 #include "lib/base/counters.h"
+#include "lib/fabric/ud_frames.h"
 #include "lib/fwd/tracer.h"
 #include "lib/fwd/worker_config.h"
 
@@ -20,13 +22,22 @@ namespace ipoib::fwd {
 class Tx {
   enum class Kind : std::uint8_t { kEthernet, kIpoib, kHandoff };
 
+  static_assert(kMaxBurst == 64, "Queue::by_handle has a bit for each packet");
+
   /// Queue of an own interface, or of another worker.
   struct alignas(64) Queue {
     std::uint16_t n = 0;
     Kind kind = Kind::kHandoff;
+    std::uint8_t header = 0;                         ///< Octets of the link header.
+    std::uint16_t segments = 0;                      ///< Bound of those of any packet.
     table::InterfaceId iface = table::kNoInterface;  ///< Unset for kHandoff.
-    const InterfaceEntry* interface = nullptr;       ///< Null for kHandoff.
-    rte_ring* ring = nullptr;                        ///< kHandoff only.
+    std::uint64_t octets = 0;  ///< Octets of the packets without link headers.
+    /// kIpoib: bit i: packet i has PacketMeta::tx. The others are whole frames.
+    std::uint64_t by_handle = 0;
+    const InterfaceEntry* interface = nullptr;  ///< Null for kHandoff.
+    rte_ring* ring = nullptr;                   ///< kHandoff only.
+    std::optional<bool> frames;  ///< kIpoib: frames can be sent in this loop; none: not asked yet.
+    fabric::FrameKeys keys;      ///< Valid if `frames`.
     std::array<rte_mbuf*, kMaxBurst> pkts;
   };
 
@@ -65,14 +76,48 @@ class Tx {
       iface_ = iface;
       queue_ = tx_.queue_of_[iface];
       n_ = queue_->n;
+      octets_ = queue_->octets;
+      segments_ = queue_->segments;
       handoff_ = queue_->kind == Kind::kHandoff;
     }
-    /// Shape: between begin() and end().
+    // Shape of the following functions: between begin() and end().
+
+    /// Keys for whole frames; null: packets of the interface are sent by their handles.
+    [[nodiscard]] const fabric::FrameKeys* frame_keys() noexcept {
+      expects(queue_ != nullptr, "the batch is open");
+      return queue_->kind == Kind::kIpoib && ask_for_keys(*queue_) ? &queue_->keys : nullptr;
+    }
+    /// Takes an IPoIB packet with its link header and PacketMeta::tx.
+    void push_by_handle(rte_mbuf* m) noexcept {
+      queue_->by_handle |= std::uint64_t{1} << n_;
+      push(m);
+    }
+    /// Takes an Ethernet frame.
     void push(rte_mbuf* m) noexcept {
       expects(queue_ != nullptr && n_ < kMaxBurst, "the batch is open");
+      segments_ |= m->nb_segs;
       if (handoff_) [[unlikely]]
         name_interface(m, iface_);
+      octets_ += std::uint64_t{m->pkt_len} - queue_->header;
       queue_->pkts[n_++] = m;
+      if (n_ == kMaxBurst) [[unlikely]]
+        flush();
+    }
+    /// The free places of the queue, for a run of packets that its caller writes there by itself.
+    [[nodiscard]] std::span<rte_mbuf*> free_places() const noexcept {
+      expects(queue_ != nullptr && !handoff_, "the batch of an own interface is open");
+      return std::span{queue_->pkts}.subspan(n_);
+    }
+    /// Takes the first `n` of those places. `octets`: those of the IP packets. `by_handle`: false:
+    /// they are Ethernet frames, or whole frames with frame_keys().
+    void push_run(std::uint16_t n, std::uint32_t octets, std::uint16_t segments,
+                  bool by_handle) noexcept {
+      expects(n <= kMaxBurst - n_, "there is room for the run");
+      if (n == 0) return;
+      if (by_handle) queue_->by_handle |= ~std::uint64_t{0} >> (kMaxBurst - n) << n_;
+      n_ = static_cast<std::uint16_t>(n_ + n);
+      octets_ += octets;
+      segments_ |= segments;
       if (n_ == kMaxBurst) [[unlikely]]
         flush();
     }
@@ -80,22 +125,32 @@ class Tx {
     [[nodiscard]] bool is_handed_over() const noexcept { return handoff_; }
     void end() noexcept {
       if (queue_ != nullptr) {
-        queue_->n = n_;
+        write_back();
         tx_.batch_.set(nullptr);
       }
       queue_ = nullptr;
     }
 
    private:
-    void flush() noexcept {
+    void write_back() noexcept {
       queue_->n = n_;
+      queue_->octets = octets_;
+      queue_->segments = segments_;
+    }
+    void flush() noexcept {
+      write_back();
       tx_.flush(*queue_);
       n_ = 0;
+      octets_ = 0;
+      segments_ = 0;
     }
 
     Tx& tx_;
     Queue* queue_ = nullptr;  ///< Null: between batches.
-    std::uint16_t n_ = 0;     ///< Copy of queue_->n that the compiler can keep in a register.
+    // Copies of the queue's members that the compiler can keep in registers.
+    std::uint16_t n_ = 0;
+    std::uint16_t segments_ = 0;
+    std::uint64_t octets_ = 0;
     bool handoff_ = false;
     table::InterfaceId iface_ = table::kNoInterface;
   };
@@ -108,8 +163,10 @@ class Tx {
   /// Sends all waiting packets. Once a loop.
   void flush() noexcept {
     expects(batch_.is(nullptr), "no batch is open");
-    for (Queue& q : queues_)
+    for (Queue& q : queues_) {
       if (q.n != 0) flush(q);
+      q.frames.reset();
+    }
     for (Connected& q : connected_)
       if (q.n != 0) flush(q);
   }
@@ -129,6 +186,9 @@ class Tx {
     expects(batch_.is(nullptr), "no batch is open");
   }
   void push(Queue& q, rte_mbuf* m) noexcept {
+    q.octets += std::uint64_t{m->pkt_len} - q.header;
+    q.by_handle |= std::uint64_t{1} << q.n;
+    q.segments |= m->nb_segs;
     q.pkts[q.n++] = m;
     if (q.n == kMaxBurst) [[unlikely]]
       flush(q);
@@ -143,11 +203,19 @@ class Tx {
   template <class FabricQueue>
   static Outcome send(FabricQueue& queue, std::span<rte_mbuf*> pkts) noexcept;
   static Outcome send(Queue& q) noexcept;
+  static Outcome send_ud(Queue& q) noexcept;
+  [[nodiscard]] static bool ask_for_keys(Queue& q) noexcept {
+    if (!q.frames) [[unlikely]]
+      q.frames = read_keys(q);
+    return *q.frames;
+  }
+  static bool read_keys(Queue& q) noexcept;
+  static std::uint64_t octets_from(const Queue& q, std::uint16_t first) noexcept;
   void shorten_chains(Queue& q) noexcept;
   void flush(Queue& q) noexcept;
   void flush(Connected& q) noexcept;
   void count_sent(table::InterfaceId iface, std::uint32_t header, std::uint64_t octets,
-                  const Outcome& outcome, std::span<rte_mbuf* const> unsent) noexcept;
+                  const Outcome& outcome) noexcept;
   [[gnu::cold]] void trace_departure(const Queue& q, const Outcome& outcome) noexcept;
   static Drop unsent_reason(const Queue& q) noexcept;
   void count_unsent(const Queue& q, std::uint16_t sent) noexcept;

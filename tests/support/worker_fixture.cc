@@ -63,6 +63,85 @@ std::uint16_t FakeUdQueue::send(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n
   return taken;
 }
 
+const fabric::UdFrames FakeUdQueue::kFrames = {
+    .keys = &keys, .head = &head, .tx_burst = &send_frames, .heads_version = &version};
+
+bool FakeUdQueue::keys(UdQueue& queue, fabric::FrameKeys& keys) noexcept {
+  auto& self = static_cast<FakeUdQueue&>(queue);
+  keys = {.eth_tail = 0x1122'3344'5566'7788,
+          .lrh_tail = 0x99aa'0000'0000'0000,
+          .op_flags_pkey = {0x0000'0064, 0x0000'1064, 0x0000'2064, 0x0000'3064},
+          .qkey = 0xbbcc'ddee,
+          .src_qp = 0x0102'0300,
+          .psn = &self.psn_};
+  return self.has_keys && !self.loses;
+}
+
+bool FakeUdQueue::head(const UdQueue& queue, fabric::AhIndex ah, fabric::FrameHead& head) noexcept {
+  const auto& self = static_cast<const FakeUdQueue&>(queue);
+  head = {.mac = {}, .lrh = ah, .max_payload = 2048};
+  head.mac.fill(static_cast<std::byte>(self.generation));
+  return ah < self.first_by_handle;
+}
+
+const std::atomic<std::uint32_t>& FakeUdQueue::version(const UdQueue& queue) noexcept {
+  return static_cast<const FakeUdQueue&>(queue).heads_version;
+}
+
+std::uint16_t FakeUdQueue::send_frames(UdQueue& queue, rte_mbuf** frames,
+                                       std::uint16_t n) noexcept {
+  auto& self = static_cast<FakeUdQueue&>(queue);
+  const auto room = static_cast<std::uint16_t>(std::min<std::size_t>(n, self.room));
+  for (std::uint16_t i = 0; i < room; ++i) frames[i] = self.packet_of(frames[i]);
+  self.frames_sent += room;
+  return send(queue, frames, n);
+}
+
+/// Checks every octet of a frame that its packet does not determine, and takes the headers off.
+rte_mbuf* FakeUdQueue::packet_of(rte_mbuf* frame) {
+  constexpr std::uint32_t kIcrc = 4;
+  const Bytes octets = ipoib::test::bytes_of(frame);
+  const std::uint32_t pad = std::to_integer<std::uint32_t>(octets.at(23)) >> 4;
+  const std::uint32_t len = frame->pkt_len - fabric::kFrameHeadLen - pad - kIcrc;
+  EXPECT_EQ((len + pad) % 4, 0U);
+  EXPECT_EQ(frame->data_len, frame->pkt_len);
+  EXPECT_EQ(fabric::ip_len_of_frame(frame), len - sizeof(wire::IpoibHdr));
+  const std::uint32_t words = (frame->pkt_len - 14) / 4;
+  Bytes wanted(14, static_cast<std::byte>(generation));
+  const auto add = [&](std::uint64_t value, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) wanted.push_back(static_cast<std::byte>(value >> 8 * i));
+  };
+  wanted.resize(6);
+  add(0x1122'3344'5566'7788, 8);
+  const auto* const lrh = rte_pktmbuf_mtod_offset(frame, const std::byte*, 14);
+  wanted.insert(wanted.end(), lrh, lrh + 4);
+  add(words >> 8, 1);
+  add(words, 1);
+  add(0x99aa, 2);
+  add(0x64 | pad << 12, 4);
+  wanted.insert(wanted.end(), lrh + 12, lrh + 16);
+  // PSNs go up. Those of frames that did not leave are missing.
+  const std::uint32_t psn = wire::read<wire::Bth>(octets, 22)->psn.host();
+  EXPECT_LT((psn - next_psn_) & 0xff'ffff, 256U);
+  next_psn_ = psn + 1;
+  add(__builtin_bswap32(psn), 4);
+  add(0xbbcc'ddee, 4);
+  add(0x0102'0300, 4);
+  EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), octets.begin())) << "wrong headers";
+  for (std::size_t i = octets.size() - kIcrc - pad; i < octets.size(); ++i)
+    EXPECT_EQ(octets[i], std::byte{0}) << i;
+
+  fabric::PacketMeta::Tx to{};
+  std::memcpy(&to.ah, lrh, sizeof(to.ah));
+  std::memcpy(&to.qpn, lrh + 12, sizeof(to.qpn));
+  to.qpn = __builtin_bswap32(to.qpn);
+  fabric::meta_of(frame).tx = to;
+  frame->data_off = static_cast<std::uint16_t>(frame->data_off + fabric::kFrameHeadLen);
+  frame->data_len = static_cast<std::uint16_t>(len);
+  frame->pkt_len = len;
+  return frame;
+}
+
 void WorkerFixture::SetUp() {
   pool =
       rte_pktmbuf_pool_create("fixture", kPoolSize, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -34,16 +35,33 @@ inline constexpr table::InterfaceId kEth0 = 0, kEth1 = 1, kIb0 = 2, kIb1 = 3;
 /// UD queue of which the test has both ends of the wire.
 class FakeUdQueue final : public fabric::UdQueue {
  public:
-  FakeUdQueue() : UdQueue{0x123456, &receive, &send} {}
+  enum class Takes : bool { kPackets, kFrames };
+  explicit FakeUdQueue(Takes takes)
+      : UdQueue{0x123456, &receive, &send, takes == Takes::kFrames ? &kFrames : nullptr} {}
   ~FakeUdQueue();
 
   std::deque<rte_mbuf*> incoming;
-  std::deque<rte_mbuf*> sent;
-  std::size_t room = 1000;  ///< Packets that it still accepts.
-  bool loses = false;       ///< True: it loses accepted packets, like a device whose port is down.
+  std::deque<rte_mbuf*> sent;           ///< Frames are checked and made packets again.
+  std::size_t frames_sent = 0;          ///< Number of packets that came as frames.
+  bool has_keys = true;                 ///< False: no frame can be sent now.
+  std::uint32_t first_by_handle = ~0U;  ///< Address handles from here on have no frame head.
+  std::atomic<std::uint32_t> heads_version{0};
+  std::uint8_t generation = 0;  ///< Part of all heads.
+  std::size_t room = 1000;      ///< Packets that it still accepts.
+  bool loses = false;  ///< True: it loses accepted packets, like a device whose port is down.
   std::vector<std::uint16_t> tx_bursts;
 
  private:
+  static const fabric::UdFrames kFrames;
+  static bool keys(UdQueue& queue, fabric::FrameKeys& keys) noexcept;
+  static bool head(const UdQueue& queue, fabric::AhIndex ah, fabric::FrameHead& head) noexcept;
+  static const std::atomic<std::uint32_t>& version(const UdQueue& queue) noexcept;
+  static std::uint16_t send_frames(UdQueue& queue, rte_mbuf** frames, std::uint16_t n) noexcept;
+  rte_mbuf* packet_of(rte_mbuf* frame);
+
+  std::uint32_t psn_ = 0xff'fff0;       ///< It wraps soon.
+  std::uint32_t next_psn_ = 0xff'fff0;  ///< The lowest that the next frame may have.
+
   static std::uint16_t receive(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
   static std::uint16_t send(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
 };
@@ -133,7 +151,9 @@ class WorkerFixture : public testing::Test {
   Settings settings;
   Doorbell doorbell;
   rte_mempool* pool = nullptr;
-  std::array<FakeUdQueue, 2> links;
+  /// ib0 takes frames, ib1 does not.
+  std::array<FakeUdQueue, 2> links{FakeUdQueue{FakeUdQueue::Takes::kFrames},
+                                   FakeUdQueue{FakeUdQueue::Takes::kPackets}};
   bool neighbours_have_prefixes = true;
   std::unique_ptr<table::PrefixTable> prefixes;
   std::unique_ptr<table::Prefix6Table> prefixes6;

@@ -58,14 +58,31 @@ class PacketSource {
   std::size_t next_ = 0;
 };
 
+/// Takes whole frames from the worker, as the software HCA does.
 class FakeUdQueue final : public fabric::UdQueue {
  public:
-  FakeUdQueue() : UdQueue{1, &rx, &tx} {}
+  FakeUdQueue() : UdQueue{1, &rx, &tx, &kFrames} {}
   PacketSource source;
   std::uint64_t sent = 0;
   rte_mempool* copies = nullptr;  ///< A send frees the packets of this pool only.
 
  private:
+  static const fabric::UdFrames kFrames;
+  static bool keys(UdQueue& queue, fabric::FrameKeys& keys) noexcept {
+    keys = {.psn = &static_cast<FakeUdQueue&>(queue).psn_};
+    return true;
+  }
+  static bool head(const UdQueue& /*queue*/, fabric::AhIndex /*ah*/,
+                   fabric::FrameHead& head) noexcept {
+    head = {.mac = {}, .lrh = 0, .max_payload = 2048};
+    return true;
+  }
+  static const std::atomic<std::uint32_t>& version(const UdQueue& queue) noexcept {
+    return static_cast<const FakeUdQueue&>(queue).version_;
+  }
+  std::uint32_t psn_ = 0;
+  std::atomic<std::uint32_t> version_{0};
+
   static std::uint16_t rx(UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
     auto& self = static_cast<FakeUdQueue&>(queue);
     if (self.source.size() == 0) return 0;
@@ -82,6 +99,9 @@ class FakeUdQueue final : public fabric::UdQueue {
     return n;
   }
 };
+
+inline const fabric::UdFrames FakeUdQueue::kFrames = {
+    .keys = &keys, .head = &head, .tx_burst = &tx, .heads_version = &version};
 
 /// An ethdev that exists only in the table of burst functions.
 class FakePort {

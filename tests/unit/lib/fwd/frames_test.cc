@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Packets that leave as whole frames, and those that do not. The fake queue of ib0 checks every
+// octet of the headers and makes packets of the frames again.
+#include <gtest/gtest.h>
+
+#include "tests/support/worker_fixture.h"
+
+namespace ipoib::fwd::test {
+namespace {
+
+constexpr fabric::AhIndex kPlain = 7, kByHandle = 1000;
+
+class WholeFrames : public WorkerFixture {
+ protected:
+  /// 10.0.0.2 is a neighbour by frames, 10.0.0.3 by its handle.
+  void start_with_neighbours() {
+    links[0].first_by_handle = kByHandle;
+    start();
+    set_neighbour(0, ib_neighbour(kIb0, "10.0.0.2", kPlain, 0xabcdef));
+    set_neighbour(1, ib_neighbour(kIb0, "10.0.0.3", kByHandle, 0x123));
+    loop();
+  }
+  static Ip4 packet(std::uint16_t id, bool plain) {
+    return {.dst = plain ? "10.0.0.2" : "10.0.0.3", .id = id};
+  }
+  /// The identifications of the packets sent on ib0, in order.
+  std::vector<std::uint16_t> ids() {
+    std::vector<std::uint16_t> ids;
+    for (const SentOnLink& sent : sent_by_link(kIb0))
+      ids.push_back(wire::read<wire::Ipv4Hdr>(sent.bytes, 4)->id.host());
+    return ids;
+  }
+};
+
+TEST_F(WholeFrames, AreMadeOfPlainPackets) {
+  start_with_neighbours();
+  feed(kEth0, to_eth0(packet(1, true).bytes()));
+  const SentOnLink sent = only_sent_by_link(kIb0);
+  EXPECT_EQ(links[0].frames_sent, 1U);
+  EXPECT_EQ(sent.to.ah, kPlain);
+  EXPECT_EQ(sent.to.qpn, 0xabcdefU);
+  Ip4 wanted = packet(1, true);
+  --wanted.ttl;
+  EXPECT_EQ(sent.bytes, to_link(wanted.bytes()));
+  EXPECT_EQ(worker().counters(kIb0).tx_bytes.get(), wanted.bytes().size());
+  EXPECT_EQ(worker().counters(kIb0).tx_packets.get(), 1U);
+
+  feed(kEth0, to_eth0(packet(2, false).bytes()));
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, kByHandle);
+  EXPECT_EQ(links[0].frames_sent, 1U);
+}
+
+TEST_F(WholeFrames, EveryLengthAndPadding) {
+  start_with_neighbours();
+  std::uint64_t octets = 0;
+  std::size_t n = 0;
+  for (std::size_t payload = 0; payload <= 1480; payload += payload < 40 ? 1 : 53, ++n) {
+    Ip4 ip = packet(3, true);
+    ip.payload_len = payload;
+    feed(kEth0, to_eth0(ip.bytes()));
+    --ip.ttl;
+    EXPECT_EQ(only_sent_by_link(kIb0).bytes, to_link(ip.bytes())) << payload;
+    octets += ip.bytes().size();
+  }
+  EXPECT_EQ(links[0].frames_sent, n);
+  EXPECT_EQ(worker().counters(kIb0).tx_bytes.get(), octets);
+}
+
+TEST_F(WholeFrames, KeepTheirOrderAmongOtherPackets) {
+  start_with_neighbours();
+  std::uint32_t random = 1;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::uint16_t> wanted;
+    std::size_t plain = 0;
+    links[0].room = 1000;
+    for (std::uint16_t id = 0; id < 32; ++id) {
+      random = random * 1'664'525 + 1'013'904'223;
+      const bool is_plain = (random >> 16 & (round % 2 == 0 ? 1 : 7)) != 0;
+      const Bytes frame = to_eth0(packet(id, is_plain).bytes());
+      // A packet in two mbufs has no room for a frame.
+      const bool chained = (random >> 24 & 7) == 0;
+      receive(kEth0, chained ? mbuf(frame, {40, frame.size() - 40}) : mbuf(frame));
+      plain += is_plain && !chained ? 1 : 0;
+      wanted.push_back(id);
+    }
+    const std::size_t before = links[0].frames_sent;
+    loop();
+    EXPECT_EQ(ids(), wanted);
+    EXPECT_EQ(links[0].frames_sent - before, plain);
+  }
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(WholeFrames, AQueueThatFillsCountsWhatItLeaves) {
+  start_with_neighbours();
+  for (const std::size_t room : {0U, 1U, 3U, 4U, 5U, 9U, 10U}) {
+    const std::uint64_t packets = worker().counters(kIb0).tx_packets.get();
+    const std::uint64_t octets = worker().counters(kIb0).tx_bytes.get();
+    const std::uint64_t full = drops(kIb0, Drop::kIbTxFull);
+    links[0].room = room;
+    for (std::uint16_t id = 0; id < 10; ++id) receive(kEth0, to_eth0(packet(id, id < 4).bytes()));
+    loop();
+    EXPECT_EQ(sent_by_link(kIb0).size(), room);
+    EXPECT_EQ(worker().counters(kIb0).tx_packets.get() - packets, room);
+    EXPECT_EQ(worker().counters(kIb0).tx_bytes.get() - octets,
+              room * packet(0, true).bytes().size());
+    EXPECT_EQ(drops(kIb0, Drop::kIbTxFull) - full, 10 - room);
+  }
+}
+
+TEST_F(WholeFrames, MoreThanABurstOfThem) {
+  settings.burst = 64;
+  start_with_neighbours();
+  set_neighbour(2, ib_neighbour(kIb1, "10.1.0.2", kPlain, 5));
+  for (std::uint16_t id = 0; id < 64; ++id) receive(kEth0, to_eth0(packet(id, id != 9).bytes()));
+  for (std::uint16_t id = 64; id < 100; ++id) receive(kIb1, to_link(packet(id, id != 70).bytes()));
+  loop();
+  std::vector<std::uint16_t> wanted(100);
+  for (std::uint16_t id = 0; id < 100; ++id) wanted[id] = id;
+  EXPECT_EQ(ids(), wanted);
+  EXPECT_EQ(links[0].frames_sent, 98U);
+}
+
+TEST_F(WholeFrames, WithoutKeysPacketsTakeTheirHandles) {
+  start_with_neighbours();
+  links[0].has_keys = false;
+  feed(kEth0, to_eth0(packet(1, true).bytes()));
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, kPlain);
+  EXPECT_EQ(links[0].frames_sent, 0U);
+  links[0].has_keys = true;
+  feed(kEth0, to_eth0(packet(1, true).bytes()));
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, kPlain);
+  EXPECT_EQ(links[0].frames_sent, 1U);
+}
+
+TEST_F(WholeFrames, FollowTheHeads) {
+  start_with_neighbours();
+  feed(kEth0, to_eth0(packet(1, true).bytes()));
+  // All heads change, as with a new LID. The fake expects the new one in each frame.
+  links[0].generation = 0x77;
+  links[0].heads_version = 1;
+  feed(kEth0, to_eth0(packet(2, true).bytes()));
+  EXPECT_EQ(links[0].frames_sent, 2U);
+  // The plain handle is not plain any more, and the other one is.
+  links[0].first_by_handle = kPlain;
+  links[0].heads_version = 2;
+  feed(kEth0, to_eth0(packet(3, true).bytes()));
+  EXPECT_EQ(links[0].frames_sent, 2U);
+  links[0].first_by_handle = kByHandle + 1;
+  links[0].heads_version = 3;
+  feed(kEth0, to_eth0(packet(4, false).bytes()));
+  EXPECT_EQ(links[0].frames_sent, 3U);
+  EXPECT_EQ(ids(), (std::vector<std::uint16_t>{1, 2, 3, 4}));
+}
+
+TEST_F(WholeFrames, ANewHandleOfANeighbourIsUsed) {
+  start_with_neighbours();
+  set_neighbour(0, ib_neighbour(kIb0, "10.0.0.2", 8, 0x55));
+  feed(kEth0, to_eth0(packet(1, true).bytes()));
+  const SentOnLink sent = only_sent_by_link(kIb0);
+  EXPECT_EQ(sent.to.ah, 8U);
+  EXPECT_EQ(sent.to.qpn, 0x55U);
+  set_neighbour(0, ib_neighbour(kIb0, "10.0.0.2", kByHandle, 0x56));
+  feed(kEth0, to_eth0(packet(1, true).bytes()));
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, kByHandle);
+  EXPECT_EQ(links[0].frames_sent, 1U);
+}
+
+TEST_F(WholeFrames, ANeighbourWithALargerMtuThanTheDeviceHasNone) {
+  entries[kIb0].mtu = 4092;
+  start_with_neighbours();
+  table::Neighbour to = ib_neighbour(kIb0, "10.0.0.2", kPlain, 5);
+  to.mtu = 2045;
+  set_neighbour(0, to);
+  feed(kEth0, to_eth0(packet(1, true).bytes()));
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, kPlain);
+  EXPECT_EQ(links[0].frames_sent, 0U);
+}
+
+TEST_F(WholeFrames, AnotherWorkersLinkGetsPackets) {
+  share_between_two_workers();
+  start_with_neighbours();
+  feed(kEth0, to_eth0(packet(1, true).bytes()));
+  loop();
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, kPlain);
+  EXPECT_EQ(links[0].frames_sent, 0U);
+}
+
+}  // namespace
+}  // namespace ipoib::fwd::test
