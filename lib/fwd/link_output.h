@@ -82,10 +82,6 @@ class LinkTx {
     return to.egress_key() == egress_key_;
   }
   /// Shape of the following functions: between select() and end().
-  [[nodiscard]] table::InterfaceId iface() const noexcept {
-    expects_begun();
-    return iface_;
-  }
   [[nodiscard]] bool up() const noexcept {
     expects_begun();
     return up_;

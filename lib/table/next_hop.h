@@ -98,14 +98,9 @@ class NextHopTable {
 
   /// Slots hold what was set. An adjacency is kConnected or kGateway, on the interface that was set.
   [[nodiscard]] NextHop get(NextHopIndex i) const noexcept {
-    return std::bit_cast<NextHop>(bits(i));
-  }
-  /// get() as one number.
-  using Bits = std::uint64_t;
-  [[nodiscard]] Bits bits(NextHopIndex i) const noexcept {
     expects(holds(i), "the number is a next hop's");
-    if (is_adjacency(i)) return std::bit_cast<Bits>(adjacency(i));
-    return slots_[i].load(std::memory_order_relaxed);
+    if (is_adjacency(i)) return adjacency(i);
+    return std::bit_cast<NextHop>(slots_[i].load(std::memory_order_relaxed));
   }
   /// For an adjacency, only the interface counts: the number states the rest.
   ///
