@@ -85,10 +85,11 @@ struct Layout {
     return {head_len, pad, std::max<std::uint32_t>(frame_len, kMinEthFrame) - frame_len};
   }
   /// Fast-path layout: no GRH, and a payload that needs no Ethernet padding.
-  static constexpr std::uint32_t kFastHeadLen = kLocalHeadLen + sizeof(UdWords);
+  static constexpr std::uint32_t kFastHeadLen = fabric::kFrameHeadLen;
+  static_assert(kFastHeadLen == kLocalHeadLen + sizeof(UdWords));
   static constexpr std::uint32_t kMinFastLen = kMinEthFrame - kFastHeadLen - wire::kIcrcLen;
   /// Tailroom that it needs: pad and ICRC are zeroed as one word.
-  static constexpr std::uint32_t kFastTailRoom = sizeof(std::uint64_t);
+  static constexpr std::uint32_t kFastTailRoom = fabric::kFrameTailRoom;
   [[nodiscard]] static Layout fast(std::uint32_t payload_len) noexcept {
     return {kFastHeadLen, -payload_len & 3, 0};
   }
@@ -267,14 +268,14 @@ bool UdDatapath::frame_keys(SoftUdQueue& queue, fabric::FrameKeys& keys) const n
   const wire::Lrh lrh{
       .vl_lver = 0, .sl_lnh = 0, .dlid = {}, .resv_pktlen = {}, .slid = wire::Be16{slid}};
   static_assert(sizeof(eth) == offsetof(EthHdr, src) + sizeof(keys.eth_tail));
-  static_assert(sizeof(own.deth) == sizeof(keys.qkey) + sizeof(keys.src_qp));
   std::memcpy(&keys.eth_tail, reinterpret_cast<const std::byte*>(&eth) + offsetof(EthHdr, src),
               sizeof(keys.eth_tail));
-  std::memcpy(&keys.lrh_tail, &lrh, sizeof(keys.lrh_tail));
-  std::memcpy(keys.op_flags_pkey.data(), own.op_flags_pkey.data(), sizeof(keys.op_flags_pkey));
-  std::memcpy(&keys.qkey, &own.deth, sizeof(keys.qkey));
-  std::memcpy(&keys.src_qp, reinterpret_cast<const std::byte*>(&own.deth) + sizeof(keys.qkey),
-              sizeof(keys.src_qp));
+  std::memcpy(&keys.lrh, &lrh, sizeof(keys.lrh));
+  for (std::size_t pad = 0; pad < keys.bth.size(); ++pad)
+    keys.bth[pad] = std::bit_cast<std::uint32_t>(own.op_flags_pkey[pad]);
+  const auto deth = std::bit_cast<std::uint64_t>(own.deth);
+  keys.qkey = deth << 32;
+  keys.src_qp = deth >> 32;
   keys.psn = &queue.psn();
   return true;
 }

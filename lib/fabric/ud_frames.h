@@ -4,6 +4,7 @@
 // ICRCs. All numbers are in memory order, as they are stored.
 #pragma once
 
+#include <rte_ether.h>
 #include <rte_mbuf.h>
 
 #include <array>
@@ -27,22 +28,28 @@ struct FrameHead {
 
 /// The part that a queue pair determines, valid for one loop of the worker. A change of a key thus
 /// changes no FrameHead.
+/// Each word has the octets of the frame that it covers, and zeros for those that others determine.
 struct FrameKeys {
-  std::uint64_t eth_tail = 0;                    ///< Source address and EtherType.
-  std::uint64_t lrh_tail = 0;                    ///< SLID, in its place in the LRH.
-  std::array<std::uint32_t, 4> op_flags_pkey{};  ///< First word of the BTH, by octets of padding.
-  std::uint32_t qkey = 0;
-  std::uint32_t src_qp = 0;
+  std::uint64_t eth_tail = 0;  ///< Source address and EtherType.
+  std::uint64_t lrh = 0;       ///< SLID.
+  std::array<std::uint64_t, 4>
+      bth{};                 ///< First half, by octets of padding; without destination QPN.
+  std::uint64_t qkey = 0;    ///< Upper half; the PSN is the lower one.
+  std::uint64_t src_qp = 0;  ///< Lower half; the encapsulation header is the upper one.
   /// PSN of the next frame, host order; the writer counts on. Packets of tx_burst get theirs when
   /// they are sent, so in a burst of both kinds PSNs differ, but are not in order. Receivers of UD do
   /// not compare them.
   std::uint32_t* psn = nullptr;
+
+  /// The last word before the IP packet.
+  [[nodiscard]] std::uint64_t last_word(std::uint32_t ipoib) const noexcept {
+    return src_qp | std::uint64_t{ipoib} << 32;
+  }
 };
 
-inline constexpr std::uint32_t kEthLen = 14;
 /// Octets before the UD payload: Ethernet, LRH, BTH, DETH.
 inline constexpr std::uint32_t kFrameHeadLen =
-    kEthLen + sizeof(wire::Lrh) + sizeof(wire::Bth) + sizeof(wire::Deth);
+    RTE_ETHER_HDR_LEN + sizeof(wire::Lrh) + sizeof(wire::Bth) + sizeof(wire::Deth);
 /// write_frame() stores whole words: the first of these octets are not part of the frame.
 inline constexpr std::uint32_t kNotSent = 2;
 /// Octets that it needs before an IP packet.
@@ -57,50 +64,30 @@ static_assert(kFrameRoom == 48);
          std::uint32_t{m->buf_len} >= std::uint32_t{m->data_off} + m->data_len + kFrameTailRoom;
 }
 
-/// The words of the headers that all frames of one type from a queue pair share.
-struct FrameWords {
-  std::uint64_t eth_tail;
-  std::uint64_t lrh_tail;
-  std::array<std::uint64_t, 4> bth;
-  std::uint64_t qkey;      ///< The PSN takes the lower half.
-  std::uint64_t src_tail;  ///< Source QPN and encapsulation header.
-
-  [[nodiscard]] static FrameWords of(const FrameKeys& keys, std::uint32_t ipoib) noexcept {
-    FrameWords words{keys.eth_tail,
-                     keys.lrh_tail,
-                     {},
-                     std::uint64_t{keys.qkey} << 32,
-                     keys.src_qp | std::uint64_t{ipoib} << 32};
-    for (std::size_t pad = 0; pad < words.bth.size(); ++pad)
-      words.bth[pad] = keys.op_flags_pkey[pad];
-    return words;
-  }
-};
-
 /// Makes an IP packet a whole frame, with an ICRC of zero. `to` has frame_start() (two octets of any
 /// value and FrameHead::mac), lrh (that of FrameHead) and qpn. An IP packet is so long that the
-/// frame needs no Ethernet padding. Shape: has_frame_room(m); `ip` and `len` are its data and
-/// length.
+/// frame needs no Ethernet padding. `last`: FrameKeys::last_word(). Shape: has_frame_room(m); `ip`
+/// and `len` are its data and length.
 template <class To>
 [[gnu::always_inline]] inline void write_frame(rte_mbuf* m, std::byte* ip, std::uint32_t len,
-                                               const To& to, const FrameWords& words,
-                                               std::uint32_t psn) noexcept {
+                                               const To& to, const FrameKeys& keys,
+                                               std::uint64_t last, std::uint32_t psn) noexcept {
   expects([&] { return has_frame_room(m) && len == m->pkt_len; },
           "the headers have room around the packet");
   expects(to.qpn >> 24 == 0, "a QPN has 24 bits");
   const std::uint32_t pad = -len & 3;
   const std::uint32_t frame_len = kFrameRoom - kNotSent + len + pad + std::uint32_t{wire::kIcrcLen};
-  const auto iba_words = static_cast<std::uint16_t>((frame_len - kEthLen) / 4);
+  const auto iba_words = static_cast<std::uint16_t>((frame_len - RTE_ETHER_HDR_LEN) / 4);
   // Words from registers: an array that is copied would be stored in one width and read in another.
   const auto put = [ip](std::size_t before, std::uint64_t word) {
     std::memcpy(ip - before, &word, sizeof(word));
   };
   put(48, to.frame_start());
-  put(40, words.eth_tail);
-  put(32, words.lrh_tail | to.lrh | std::uint64_t{__builtin_bswap16(iba_words)} << 32);
-  put(24, words.bth[pad] | std::uint64_t{__builtin_bswap32(to.qpn)} << 32);
-  put(16, words.qkey | __builtin_bswap32(psn & 0xff'ffff));
-  put(8, words.src_tail);
+  put(40, keys.eth_tail);
+  put(32, keys.lrh | to.lrh | std::uint64_t{__builtin_bswap16(iba_words)} << 32);
+  put(24, keys.bth[pad] | std::uint64_t{__builtin_bswap32(to.qpn)} << 32);
+  put(16, keys.qkey | __builtin_bswap32(psn & 0xff'ffff));
+  put(8, last);
   std::memset(ip + len, 0, kFrameTailRoom);
   m->data_off = static_cast<std::uint16_t>(m->data_off - (kFrameRoom - kNotSent));
   m->data_len = static_cast<std::uint16_t>(frame_len);
@@ -109,7 +96,8 @@ template <class To>
 
 /// Octets of the IP packet in a frame of write_frame().
 [[nodiscard]] inline std::uint32_t ip_len_of_frame(const rte_mbuf* m) noexcept {
-  const auto* const bth = rte_pktmbuf_mtod_offset(m, const wire::Bth*, kEthLen + sizeof(wire::Lrh));
+  const auto* const bth =
+      rte_pktmbuf_mtod_offset(m, const wire::Bth*, RTE_ETHER_HDR_LEN + sizeof(wire::Lrh));
   return m->pkt_len - (kFrameRoom - kNotSent) - bth->pad() - std::uint32_t{wire::kIcrcLen};
 }
 

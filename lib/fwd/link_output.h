@@ -133,7 +133,9 @@ class LinkTx {
     const std::span<rte_mbuf*> places = batch_.free_places();
     const std::size_t end = std::min(pkts.size(), first + places.size());
     rte_mbuf** const out = places.data() - first;
-    const std::uint32_t psn = kFrames ? *keys_->psn - static_cast<std::uint32_t>(first) : 0;
+    const fabric::FrameKeys* const keys = keys_;
+    const std::uint64_t last = kFrames ? keys->last_word(static_cast<IpoibHeader>(tail_)) : 0;
+    const std::uint32_t psn = kFrames ? *keys->psn - static_cast<std::uint32_t>(first) : 0;
     std::uint32_t octets = 0;
     std::uint16_t segments = 0;
     std::size_t i = first;
@@ -152,7 +154,7 @@ class LinkTx {
       if constexpr (!kFrames) segments |= m->nb_segs;
       H::pass(ip);
       if constexpr (kFrames)
-        fabric::write_frame(m, ip, len, *t, words_, psn + static_cast<std::uint32_t>(i));
+        fabric::write_frame(m, ip, len, *t, *keys, last, psn + static_cast<std::uint32_t>(i));
       else if constexpr (kMode == table::NeighbourMode::kEthernet)
         static_cast<void>(eth_output(m, *t, tail_));
       else
@@ -160,7 +162,7 @@ class LinkTx {
       out[i] = m;
       table::NeighbourTable::touch(*t, now_s);
     }
-    if constexpr (kFrames) *keys_->psn = psn + static_cast<std::uint32_t>(i);
+    if constexpr (kFrames) *keys->psn = psn + static_cast<std::uint32_t>(i);
     batch_.push_run(static_cast<std::uint16_t>(i - first), octets, segments,
                     kMode == table::NeighbourMode::kUd);
     return i;
@@ -188,7 +190,6 @@ class LinkTx {
     up_ = entry_->is_up();
     mtu_ = entry_->mtu.load(std::memory_order_relaxed);
     keys_ = entry_->kind == InterfaceKind::kIpoib ? batch_.frame_keys() : nullptr;
-    if (keys_ != nullptr) words_ = fabric::FrameWords::of(*keys_, static_cast<IpoibHeader>(tail_));
     egress_key_ = no_egress();
     mode_ = table::NeighbourMode::kRc;  // no run has it
   }
@@ -210,7 +211,6 @@ class LinkTx {
   const InterfaceEntry* entry_ = nullptr;
   table::NeighbourMode mode_ = table::NeighbourMode::kEthernet;  ///< The mode in egress_key_.
   const fabric::FrameKeys* keys_ = nullptr;                      ///< Null: no frames.
-  fabric::FrameWords words_;
   LinkTail tail_ = 0;
   bool up_ = false;
   std::uint16_t mtu_ = 0;

@@ -69,9 +69,9 @@ const fabric::UdFrames FakeUdQueue::kFrames = {
 bool FakeUdQueue::keys(UdQueue& queue, fabric::FrameKeys& keys) noexcept {
   auto& self = static_cast<FakeUdQueue&>(queue);
   keys = {.eth_tail = 0x1122'3344'5566'7788,
-          .lrh_tail = 0x99aa'0000'0000'0000,
-          .op_flags_pkey = {0x0000'0064, 0x0000'1064, 0x0000'2064, 0x0000'3064},
-          .qkey = 0xbbcc'ddee,
+          .lrh = 0x99aa'0000'0000'0000,
+          .bth = {0x0000'0064, 0x0000'1064, 0x0000'2064, 0x0000'3064},
+          .qkey = 0xbbcc'ddee'0000'0000,
           .src_qp = 0x0102'0300,
           .psn = &self.psn_};
   return self.has_keys && !self.loses;

@@ -37,8 +37,8 @@ class SoftFrames : public SoftFixture {
     std::memset(rte_pktmbuf_mtod(m, std::byte*) + ip.size(), 0xee, 16);  // former contents
     const fabric::FrameKeys keys = keys_of(node).value();
     EXPECT_TRUE(fabric::has_frame_room(m));
-    fabric::write_frame(m, rte_pktmbuf_mtod(m, std::byte*), m->pkt_len, to,
-                        fabric::FrameWords::of(keys, kIpoib), (*keys.psn)++);
+    fabric::write_frame(m, rte_pktmbuf_mtod(m, std::byte*), m->pkt_len, to, keys,
+                        keys.last_word(kIpoib), (*keys.psn)++);
     EXPECT_EQ(fabric::ip_len_of_frame(m), ip.size());
     return m;
   }
