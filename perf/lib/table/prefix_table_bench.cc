@@ -119,14 +119,19 @@ std::vector<Row> hosts(std::size_t n) {
   return rows;
 }
 
+void measure_lookups(benchmark::State& state, const PrefixTable& table,
+                     const std::vector<Row>& rows) {
+  alignas(64) std::array<NextHopIndex, kBurst> out;
+  measure(state, rows, [&](const std::uint32_t* addrs) {
+    table.lookup({addrs, kBurst}, out);
+    benchmark::DoNotOptimize(out);
+  });
+}
+
 void route_prefix_table(benchmark::State& state) {
   const auto rows = routes(static_cast<std::size_t>(state.range(0)));
   Filled table{rows};
-  alignas(64) std::array<NextHopIndex, kBurst> out;
-  measure(state, rows, [&](const std::uint32_t* addrs) {
-    (*table).lookup({addrs, kBurst}, out);
-    benchmark::DoNotOptimize(out);
-  });
+  measure_lookups(state, *table, rows);
 }
 
 void change_prefix_table(benchmark::State& state) {
@@ -145,11 +150,7 @@ void route_neighbours(benchmark::State& state) {
   const auto rows = hosts(static_cast<std::size_t>(state.range(0)));
   Filled table{{{0x0a00'0000, 8}}};
   table.add_neighbours(rows);
-  alignas(64) std::array<NextHopIndex, kBurst> out;
-  measure(state, rows, [&](const std::uint32_t* addrs) {
-    (*table).lookup({addrs, kBurst}, out);
-    benchmark::DoNotOptimize(out);
-  });
+  measure_lookups(state, *table, rows);
 }
 
 void change_neighbours(benchmark::State& state) {
