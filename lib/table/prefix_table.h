@@ -172,4 +172,13 @@ class PrefixTable {
   rte_rcu_qsbr* rcu_;
 };
 
+/// PrefixTable::add_neighbour() for a neighbour behind the next hop `via`, whose interface the
+/// next-hop table then knows before any look-up gives the number.
+inline Status add_neighbour(PrefixTable& prefixes, NextHopTable& next_hops, std::uint32_t addr,
+                            NextHopIndex via, NeighbourIndex neighbour) {
+  const NextHopIndex number = adjacency_of(neighbour, false);
+  next_hops.set(number, next_hops.get(via));
+  return prefixes.add_neighbour(addr, via, number);
+}
+
 }  // namespace ipoib::table

@@ -304,10 +304,8 @@ void WorkerFixture::set_neighbour(table::NeighbourIndex index, const table::Neig
       via == connected_.end() || wire::is_multicast(neighbour.addr) ||
       neighbour.state != table::NeighbourState::kValid)
     return;
-  const auto number = table::adjacency_of(index, false);
   const std::uint32_t addr = neighbour.addr.v4_host();
-  hops.set(number, hops.get(via->second));
-  ASSERT_TRUE(prefixes->add_neighbour(addr, via->second, number));
+  ASSERT_TRUE(table::add_neighbour(*prefixes, hops, addr, via->second, index));
   prefixes_of_.insert({index, {addr, via->second}});
 }
 

@@ -115,9 +115,7 @@ TEST_F(TablesUnderTraffic, HostEntriesComeAndGo) {
     if (i % 3 == 0) {
       for (const table::NeighbourIndex n : {kGateway, table::NeighbourIndex{8}}) {
         const std::uint32_t addr = n == kGateway ? 0x0a00'0002 : 0x0a00'0702;
-        const auto number = table::adjacency_of(n, false);
-        hops.set(number, hops.get(network));
-        static_cast<void>(prefixes->add_neighbour(addr, network, number));
+        static_cast<void>(table::add_neighbour(*prefixes, hops, addr, network, n));
       }
     } else if (i % 3 == 1) {
       EXPECT_TRUE(prefixes->add(longer, kOther));

@@ -52,9 +52,7 @@ class RouteWriter final : public route::RouteSink {
   }
   Status add_neighbour(const wire::IpAddr& addr, table::NextHopIndex via,
                        table::NeighbourIndex neighbour) override {
-    const auto number = table::adjacency_of(neighbour, false);
-    next_hops_.set(number, next_hops_.get(via));
-    return prefixes_.add_neighbour(addr.v4_host(), via, number);
+    return table::add_neighbour(prefixes_, next_hops_, addr.v4_host(), via, neighbour);
   }
   void remove_neighbour(const wire::IpAddr& addr, table::NextHopIndex via) override {
     prefixes_.remove_neighbour(addr.v4_host(), via);

@@ -238,14 +238,8 @@ class Node {
     message.neighbour.mtu = 1500;
     rte_ring_sp_enqueue_elem(down_, &message, sizeof(message));
     worker->iterate();
-    add_prefix(kIbNet + i, kIb0, 2 * i);
-    add_prefix(kEthNet + i, kEth0, 2 * i + 1);
-  }
-  /// The prefix of a neighbour, which names it.
-  void add_prefix(std::uint32_t addr, table::InterfaceId iface, table::NeighbourIndex neighbour) {
-    const table::NextHopIndex number = table::adjacency_of(neighbour, false), via = iface + 1U;
-    hops_.set(number, hops_.get(via));
-    (void)prefixes_->add_neighbour(addr, via, number);
+    (void)table::add_neighbour(*prefixes_, hops_, kIbNet + i, kIb0 + 1U, 2 * i);
+    (void)table::add_neighbour(*prefixes_, hops_, kEthNet + i, kEth0 + 1U, 2 * i + 1);
   }
   /// Like add_neighbour(), with IPv6 addresses.
   void add_neighbour6(std::uint32_t i) {

@@ -410,9 +410,7 @@ TEST_F(Ip4RouteNeighbours, WithoutAPrefixAreFound) {
 TEST_F(Ip4RouteNeighbours, MayHaveTheirPrefixFirst) {
   start();
   const auto via = prefixes->lookup(0x0a00'0002);
-  const auto number = table::adjacency_of(5, false);
-  hops.set(number, hops.get(via));
-  ASSERT_TRUE(prefixes->add_neighbour(0x0a00'0002, via, number));
+  ASSERT_TRUE(table::add_neighbour(*prefixes, hops, 0x0a00'0002, via, 5));
   feed(kEth0, to_eth0(Ip4{}.bytes()));
   const Punted wanted = only_punted();
   EXPECT_EQ(wanted.message.kind, msg::Up::Kind::kNeighbourWanted);

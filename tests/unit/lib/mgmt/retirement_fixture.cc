@@ -92,10 +92,8 @@ class RetirementFixture::HostEntries final : public route::RouteSink {
 
   Status add_neighbour(const wire::IpAddr& addr, table::NextHopIndex via,
                        table::NeighbourIndex neighbour) override {
-    const auto number = table::adjacency_of(neighbour, false);
-    const auto network = network_of(via);
-    fixture_.hops.set(number, fixture_.hops.get(network));
-    return fixture_.prefixes->add_neighbour(addr.v4_host(), network, number);
+    return table::add_neighbour(*fixture_.prefixes, fixture_.hops, addr.v4_host(), network_of(via),
+                                neighbour);
   }
   void remove_neighbour(const wire::IpAddr& addr, table::NextHopIndex via) override {
     fixture_.prefixes->remove_neighbour(addr.v4_host(), network_of(via));
