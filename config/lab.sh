@@ -190,8 +190,9 @@ port_device() { echo "--vdev=net_af_packet0,iface=$(port_name "$1"),$AF_PACKET_S
 cable_device() { echo "--vdev=net_af_packet1,iface=$(cable_name "$1"),$AF_PACKET_SIZES"; }
 memif_device() { echo "--vdev=net_memif0,role=$1,socket=$LAB_DIR/memif,socket-abstract=no,bsize=4096"; }
 
-# Uses hugepages if half a gigabyte of them is free, otherwise ordinary memory. Both lcores may run
-# on every CPU that this shell may use, because a lab has more lcores than CPUs.
+# Uses hugepages if half a gigabyte of them is free, otherwise ordinary memory. All lcores, of which
+# LAB_WORKERS are for workers, may run on every CPU that this shell may use, because a lab has more
+# lcores than CPUs.
 eal_arguments() {
   local cpus free size
   cpus=$(awk '/Cpus_allowed_list/ { print $2 }' /proc/self/status)
@@ -202,7 +203,7 @@ eal_arguments() {
   else
     echo --no-huge -m "$LAB_MEMORY"
   fi
-  echo "--lcores 0@($cpus),1@($cpus) --no-pci --file-prefix=$LAB-$1"
+  echo "--lcores $(seq -s, -f "%g@($cpus)" 0 "${LAB_WORKERS:-1}") --no-pci --file-prefix=$LAB-$1"
 }
 
 node_start() {

@@ -220,20 +220,23 @@ void check_links(const Draft& draft, Report& report) {
 void check_workers(const Draft& draft, Report& report) {
   if (!draft.worker.good("assign") || !draft.worker.given("assign")) return;
   const auto* table = draft.worker.table->get("assign")->as_table();
-  for (const auto& [name, number] : draft.node.worker.assign) {
-    if (find(draft.hcas, name) == nullptr && find(draft.links, name) == nullptr &&
-        find(draft.ports, name) == nullptr)
-      report.error(
-          table->find(name)->first.source(),
-          fmt::format("worker.assign: unknown name {}, allowed: hcas: {}; links: {}; ports: {}",
-                      quote(name), names_of(draft.hcas), names_of(draft.links),
-                      names_of(draft.ports)));
-    if (draft.worker.good("count") && number >= draft.node.worker.count)
-      report.error(
-          table->get(name)->source(),
-          fmt::format(
-              "worker.assign.{}: invalid value {}, allowed: 0-{}, because worker.count is {}", name,
-              number, draft.node.worker.count - 1, draft.node.worker.count));
+  const unsigned count = draft.node.worker.count;
+  for (const auto& [name, numbers] : draft.node.worker.assign) {
+    const bool is_hca = find(draft.hcas, name) != nullptr;
+    if (!is_hca && find(draft.ports, name) == nullptr)
+      report.error(table->find(name)->first.source(),
+                   fmt::format("worker.assign: unknown name {}, allowed: hcas: {}; ports: {}",
+                               quote(name), names_of(draft.hcas), names_of(draft.ports)));
+    const toml::source_region& at = table->get(name)->source();
+    const unsigned largest = *std::max_element(numbers.begin(), numbers.end());
+    if (draft.worker.good("count") && largest >= count)
+      report.error(at, fmt::format("worker.assign.{}: invalid value {}, allowed: 0-{}, because "
+                                   "worker.count is {}",
+                                   name, largest, count - 1, count));
+    if (is_hca && numbers.size() > 1)
+      report.error(at, fmt::format("worker.assign.{}: {} workers, but one worker receives all "
+                                   "packets of an hca",
+                                   name, numbers.size()));
   }
 }
 

@@ -279,8 +279,31 @@ std::optional<std::string> LinkLayerAddress::read(const Field& field) const {
   return std::nullopt;
 }
 
-std::optional<std::map<std::string, unsigned>> Assignment::read(const Field& field) const {
-  std::optional<std::map<std::string, unsigned>> result{std::in_place};
+std::optional<std::vector<unsigned>> Workers::read(const Field& field) const {
+  std::vector<unsigned> workers;
+  bool good = true;
+  const auto take = [&](const toml::node& node) {
+    const auto number = node.value_exact<std::int64_t>();
+    good = good && number && *number >= 0 && *number <= 127 &&
+           std::count(workers.begin(), workers.end(), *number) == 0;
+    if (good) workers.push_back(static_cast<unsigned>(*number));
+  };
+  if (const auto* list = field.node().as_array())
+    for (const auto& node : *list) take(node);
+  else
+    take(field.node());
+  if (good && !workers.empty()) return workers;
+  reject(*this, field);
+  return std::nullopt;
+}
+
+std::string Workers::write(const std::vector<unsigned>& value) const {
+  return value.size() == 1 ? std::to_string(value.front())
+                           : fmt::format("[{}]", fmt::join(value, ", "));
+}
+
+std::optional<Assignment::Map> Assignment::read(const Field& field) const {
+  std::optional<Map> result{std::in_place};
   if (const auto* text = text_of(field); text != nullptr && *text == "auto") return result;
   const auto* table = field.node().as_table();
   if (table == nullptr) {
@@ -288,19 +311,18 @@ std::optional<std::map<std::string, unsigned>> Assignment::read(const Field& fie
     return std::nullopt;
   }
   for (const auto& [name, node] : *table) {
-    const Field entry = field.at(node);
-    const auto worker = Integer{0, 127}.read(entry);
-    if (worker && result) result->emplace(name.str(), static_cast<unsigned>(*worker));
-    if (!worker) result.reset();
+    const auto workers = Workers{}.read(field.at(node));
+    if (workers && result) result->emplace(name.str(), *workers);
+    if (!workers) result.reset();
   }
   return result;
 }
 
-std::string Assignment::write(const std::map<std::string, unsigned>& value) const {
+std::string Assignment::write(const Map& value) const {
   if (value.empty()) return "\"auto\"";
   std::string text;
-  for (const auto& [name, worker] : value)
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, worker);
+  for (const auto& [name, workers] : value)
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, Workers{}.write(workers));
   return "{ " + text + " }";
 }
 

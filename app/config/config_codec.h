@@ -276,14 +276,24 @@ struct ListOf {
   }
 };
 
-/// Interface or HCA name -> worker number; "auto" is the empty map.
+/// The workers of one port or HCA: a number, or a list without repetitions.
+struct Workers {
+  [[nodiscard]] std::string type() const { return "integer or list"; }
+  [[nodiscard]] std::string allowed() const { return "WORKER | [WORKER, ...], each once, 0-127"; }
+  [[nodiscard]] std::optional<std::vector<unsigned>> read(const Field& field) const;
+  [[nodiscard]] std::string write(const std::vector<unsigned>& value) const;
+};
+
+/// Port or HCA name -> its workers; "auto" is the empty map.
 struct Assignment {
+  using Map = std::map<std::string, std::vector<unsigned>>;
+
   [[nodiscard]] std::string type() const { return "string or table"; }
   [[nodiscard]] std::string allowed() const {
-    return "\"auto\" | { NAME = WORKER, ... }, workers from 0";
+    return "\"auto\" | { NAME = WORKER | [WORKER, ...], ... }, workers from 0";
   }
-  [[nodiscard]] std::optional<std::map<std::string, unsigned>> read(const Field& field) const;
-  [[nodiscard]] std::string write(const std::map<std::string, unsigned>& value) const;
+  [[nodiscard]] std::optional<Map> read(const Field& field) const;
+  [[nodiscard]] std::string write(const Map& value) const;
 };
 
 }  // namespace ipoib::app

@@ -511,7 +511,9 @@ Section<NodeConfig> worker_section() {
               "briefly, or sleep, for machines with fewer processors than lcores."),
           row<E>(
               "assign", [](auto& c) -> auto& { return c.worker.assign; }, Assignment{},
-              "Assignment of interfaces and hcas to workers; auto distributes them evenly."),
+              "Assignment of ports and hcas to workers; auto distributes them evenly, one worker "
+              "each. The workers of a list share a port: each has a receive queue of it, and the "
+              "device spreads the flows over the queues (RSS)."),
           row<E>(
               "forward-mode", [](auto& c) -> auto& { return c.mode; },
               OneOf<ForwardMode>{forward_modes()},

@@ -17,6 +17,7 @@ namespace {
 
 using mgmt::HcaTotals;
 using mgmt::InterfaceTotals;
+using mgmt::QueueTotals;
 
 constexpr std::array kInterfaceColumns = {
     MetricColumn<InterfaceTotals>{
@@ -60,18 +61,18 @@ constexpr std::array kDeviceColumns = {
 };
 
 constexpr std::array kQueueColumns = {
-    MetricColumn<InterfaceTotals>{
-        kCounter, "ipoib_queue_receive_packets_total", "Packets received from a queue by a worker.",
-        [](const auto& i) { return static_cast<double>(i.traffic.rx_packets); }},
-    MetricColumn<InterfaceTotals>{
-        kCounter, "ipoib_queue_receive_bytes_total", "Octets received from a queue by a worker.",
-        [](const auto& i) { return static_cast<double>(i.traffic.rx_bytes); }},
-    MetricColumn<InterfaceTotals>{
-        kCounter, "ipoib_queue_transmit_packets_total", "Packets sent to a queue by a worker.",
-        [](const auto& i) { return static_cast<double>(i.traffic.tx_packets); }},
-    MetricColumn<InterfaceTotals>{
-        kCounter, "ipoib_queue_transmit_bytes_total", "Octets sent to a queue by a worker.",
-        [](const auto& i) { return static_cast<double>(i.traffic.tx_bytes); }},
+    MetricColumn<QueueTotals>{kCounter, "ipoib_queue_receive_packets_total",
+                              "Packets received from a queue by a worker.",
+                              [](const auto& q) { return static_cast<double>(q.rx_packets); }},
+    MetricColumn<QueueTotals>{kCounter, "ipoib_queue_receive_bytes_total",
+                              "Octets received from a queue by a worker.",
+                              [](const auto& q) { return static_cast<double>(q.rx_bytes); }},
+    MetricColumn<QueueTotals>{kCounter, "ipoib_queue_transmit_packets_total",
+                              "Packets sent to a queue by a worker.",
+                              [](const auto& q) { return static_cast<double>(q.tx_packets); }},
+    MetricColumn<QueueTotals>{kCounter, "ipoib_queue_transmit_bytes_total",
+                              "Octets sent to a queue by a worker.",
+                              [](const auto& q) { return static_cast<double>(q.tx_bytes); }},
 };
 
 constexpr std::array kHcaColumns = {
@@ -196,8 +197,10 @@ void add_interfaces(Metrics& metrics, const MetricsSample& s) {
   for (const auto& i : rows)
     if (i.place == mgmt::Place::kPort) ports.push_back(i);
   add_table(metrics, ports, kDeviceColumns, label);
-  add_table(metrics, rows, kQueueColumns, [](const InterfaceTotals& i) {
-    return Labels{{"interface", i.name}, {"queue", "0"}, {"worker", std::to_string(i.worker)}};
+  add_table(metrics, s.totals.queues, kQueueColumns, [](const QueueTotals& q) {
+    return Labels{{"interface", q.interface},
+                  {"queue", std::to_string(q.queue)},
+                  {"worker", std::to_string(q.worker)}};
   });
 
   auto& neighbours = add_family(metrics, kGauge, "ipoib_neighbours", "Neighbours by state.");

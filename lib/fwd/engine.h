@@ -9,11 +9,12 @@
 
 namespace ipoib::fwd {
 
-/// An interface from which this worker receives.
+/// A queue from which this worker receives.
 struct Owned {
   table::InterfaceId id;
   table::InterfaceId io_peer;
   const InterfaceEntry* entry;
+  std::uint16_t ethdev_queue = 0;                 ///< kEthernet only.
   fabric::ReceiveQueue* receive_queue = nullptr;  ///< The link's connections; null: other packets.
 };
 

@@ -36,11 +36,14 @@ Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters, Tracer
   std::map<unsigned, Queue*> queue_of_worker;
   for (std::size_t i = 0; i < config.interfaces.size(); ++i) {
     const InterfaceEntry& entry = config.interfaces[i];
-    if (entry.owner == config.number) {
+    const std::optional<std::uint16_t> ethdev_queue = config.queues[i].eth_tx;
+    if (entry.kind == InterfaceKind::kEthernet ? ethdev_queue.has_value()
+                                               : entry.owner == config.number) {
       Queue& q = queues_.emplace_back();
       q.kind = entry.kind == InterfaceKind::kEthernet ? Kind::kEthernet : Kind::kIpoib;
       q.iface = static_cast<table::InterfaceId>(i);
       q.interface = &entry;
+      q.ethdev_queue = ethdev_queue.value_or(0);
       q.header = static_cast<std::uint8_t>(link_header_len(entry.kind));
       queue_of_.push_back(&q);
       if (entry.receive_queue != nullptr) {
@@ -96,8 +99,7 @@ Tx::Outcome Tx::send(Queue& q) noexcept {
     case Kind::kEthernet:
       if (q.interface->is_stopped()) [[unlikely]]
         return {};
-      return {rte_eth_tx_burst(q.interface->ethdev_port, q.interface->ethdev_queue, q.pkts.data(),
-                               q.n)};
+      return {rte_eth_tx_burst(q.interface->ethdev_port, q.ethdev_queue, q.pkts.data(), q.n)};
     case Kind::kIpoib: return send_ud(q);
     case Kind::kHandoff: break;
   }

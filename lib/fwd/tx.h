@@ -30,6 +30,7 @@ class Tx {
     Kind kind = Kind::kHandoff;
     std::uint8_t header = 0;                         ///< Octets of the link header.
     std::uint16_t segments = 0;                      ///< Bound of those of any packet.
+    std::uint16_t ethdev_queue = 0;                  ///< kEthernet only.
     table::InterfaceId iface = table::kNoInterface;  ///< Unset for kHandoff.
     std::uint64_t octets = 0;  ///< Octets of the packets without link headers.
     /// kIpoib: bit i: packet i has PacketMeta::tx. The others are whole frames.

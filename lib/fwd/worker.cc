@@ -28,7 +28,7 @@ std::uint16_t rx_burst(const Owned& owned, rte_mbuf** pkts, std::uint16_t n) noe
   if (entry.kind == InterfaceKind::kIpoib) return entry.ud_queue->rx_burst(pkts, n);
   if (entry.is_stopped()) [[unlikely]]
     return 0;
-  return rte_eth_rx_burst(entry.ethdev_port, entry.ethdev_queue, pkts, n);
+  return rte_eth_rx_burst(entry.ethdev_port, owned.ethdev_queue, pkts, n);
 }
 
 msg::trace::Stage first_stage(const Owned& owned, ForwardMode mode) noexcept {

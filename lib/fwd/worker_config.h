@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,15 +37,15 @@ inline constexpr std::uint16_t kMinReceived = 8;
 enum class InterfaceKind : std::uint8_t { kEthernet, kIpoib };
 
 /// One interface in the view of all workers. Its index in WorkerConfig::interfaces is its
-/// InterfaceId. Only the worker `owner` receives and sends on it; the others hand packets over. All
-/// links of one Hca that has a poll_function() must have the same owner.
+/// InterfaceId. Workers without a transmit queue of their own (InterfaceQueues) hand packets to the
+/// worker `owner`. All links of one Hca that has a poll_function() must have the same owner, which
+/// alone receives from them.
 struct alignas(64) InterfaceEntry {
   // Fixed before the first worker starts.
   InterfaceKind kind = InterfaceKind::kEthernet;
-  std::uint8_t owner = 0;          ///< Worker number.
-  std::uint16_t ethdev_port = 0;   ///< kEthernet.
-  std::uint16_t ethdev_queue = 0;  ///< kEthernet; for receive and transmit.
-  wire::MacAddr mac{};             ///< kEthernet: own address.
+  std::uint8_t owner = 0;         ///< Worker number.
+  std::uint16_t ethdev_port = 0;  ///< kEthernet.
+  wire::MacAddr mac{};            ///< kEthernet: own address.
   /// kEthernet: TCP segments that arrive here are merged for neighbours with a connection, and TCP
   /// packets that are too large to leave here are cut.
   bool tcp_offload = false;
@@ -146,10 +147,23 @@ struct PuntLimits {
   std::uint32_t multicast_again = 100;  ///< Intervals until a source is reported again.
 };
 
+/// The queues of one interface that a worker polls and sends to. No other worker uses them.
+struct InterfaceQueues {
+  std::vector<std::uint16_t> eth_rx;    ///< kEthernet: receive queues of the ethdev.
+  std::optional<std::uint16_t> eth_tx;  ///< kEthernet; none: the owner sends for this worker.
+};
+
+/// Returns the queues of a worker if every interface has one queue, number 0, of its owner.
+/// Indexed by InterfaceId.
+[[nodiscard]] std::vector<InterfaceQueues> queues_of_owner(
+    std::span<const InterfaceEntry> interfaces, unsigned worker);
+
 struct WorkerConfig {
   unsigned number = 0;  ///< 0, 1, ...; also its thread id in `rcu`.
   int socket = -1;      ///< NUMA node of its lcore and of its own tables; -1: any.
   std::span<const InterfaceEntry> interfaces;  ///< All of the node, indexed by InterfaceId.
+  /// Indexed by InterfaceId. The owner of an Ethernet interface has a transmit queue.
+  std::vector<InterfaceQueues> queues;
   std::vector<fabric::Hca*> hcas;  ///< HCAs whose poll_function() this worker calls once a loop.
   const Settings* settings = nullptr;
 

@@ -30,11 +30,12 @@ const char* missing(const WorkerConfig& c) {
 
 Status check_interface(const WorkerConfig& c, std::size_t id) {
   const InterfaceEntry& entry = c.interfaces[id];
-  if (entry.owner == c.number) {
-    if (entry.kind == InterfaceKind::kIpoib && entry.ud_queue == nullptr)
-      return fail(Errc::kInvalidArgument, "worker {}: link {} has no queue", c.number, id);
-    return {};
-  }
+  const bool owns = entry.owner == c.number;
+  const bool ethernet = entry.kind == InterfaceKind::kEthernet;
+  if (ethernet ? c.queues[id].eth_tx.has_value() : owns && entry.ud_queue != nullptr) return {};
+  if (owns)
+    return fail(Errc::kInvalidArgument, "worker {}: {} {} has no queue", c.number,
+                ethernet ? "port" : "link", id);
   const auto has_ring = [&entry](const std::vector<rte_ring*>& rings) {
     return entry.owner < rings.size() && rings[entry.owner] != nullptr;
   };
@@ -45,6 +46,15 @@ Status check_interface(const WorkerConfig& c, std::size_t id) {
 }
 
 }  // namespace
+
+std::vector<InterfaceQueues> queues_of_owner(std::span<const InterfaceEntry> interfaces,
+                                             unsigned worker) {
+  std::vector<InterfaceQueues> queues(interfaces.size());
+  for (std::size_t i = 0; i < interfaces.size(); ++i)
+    if (interfaces[i].kind == InterfaceKind::kEthernet && interfaces[i].owner == worker)
+      queues[i] = {.eth_rx = {0}, .eth_tx = 0};
+  return queues;
+}
 
 Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::NeighbourTable> cache,
                      std::unique_ptr<table::DeliveryTable> deliveries)
@@ -59,14 +69,20 @@ Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::Neighbou
   next_second_tsc = config.epoch_tsc + tsc_hz;  // the first loop catches up
   handoff_in.erase(std::remove(handoff_in.begin(), handoff_in.end(), nullptr), handoff_in.end());
   const std::vector<table::InterfaceId> peers = io_peers(config.interfaces);
-  for (std::size_t i = 0; i < config.interfaces.size(); ++i)
-    if (config.interfaces[i].owner == number) {
-      const InterfaceEntry& entry = config.interfaces[i];
-      owned.push_back({static_cast<table::InterfaceId>(i), peers[i], &entry});
-      if (entry.receive_queue != nullptr)
-        owned.push_back(
-            {static_cast<table::InterfaceId>(i), peers[i], &entry, entry.receive_queue});
+  for (std::size_t i = 0; i < config.interfaces.size(); ++i) {
+    const InterfaceEntry& entry = config.interfaces[i];
+    Owned queue{.id = static_cast<table::InterfaceId>(i), .io_peer = peers[i], .entry = &entry};
+    if (entry.kind == InterfaceKind::kEthernet) {
+      for (const std::uint16_t nth : config.queues[i].eth_rx) {
+        queue.ethdev_queue = nth;
+        owned.push_back(queue);
+      }
+    } else if (entry.owner == number) {
+      owned.push_back(queue);
+      queue.receive_queue = entry.receive_queue;
+      if (queue.receive_queue != nullptr) owned.push_back(queue);
     }
+  }
   for (fabric::Hca* hca : config.hcas)
     if (const auto poll = hca->poll_function()) devices.push_back({hca, poll});
 }
@@ -77,6 +93,9 @@ Result<std::unique_ptr<Worker>> Worker::create(const WorkerConfig& config) {
   if (config.interfaces.size() >= table::kNoInterface)
     return fail(Errc::kInvalidArgument, "worker {}: too many interfaces ({})", config.number,
                 config.interfaces.size());
+  if (config.queues.size() != config.interfaces.size())
+    return fail(Errc::kInvalidArgument, "worker {}: queues of {} interfaces, there are {}",
+                config.number, config.queues.size(), config.interfaces.size());
   for (std::size_t i = 0; i < config.interfaces.size(); ++i)
     if (auto status = check_interface(config, i); !status)
       return tl::make_unexpected(status.error());

@@ -139,8 +139,9 @@ struct WorkerConfig {
   unsigned count = 1;  ///< --nb-cores.
   unsigned burst = 32;
   IdlePolicy idle = IdlePolicy::kPoll;
-  /// Interface or HCA name -> worker number; empty: spread evenly.
-  std::map<std::string, unsigned> assign;
+  /// Port or HCA name -> numbers of the workers that receive from it, one for an HCA; empty: spread
+  /// evenly.
+  std::map<std::string, std::vector<unsigned>> assign;
 };
 
 struct NodeConfig {

@@ -72,7 +72,9 @@ struct EthernetPortInfo {
   wire::MacAddr mac{};
   std::uint16_t mtu = 0;
   std::uint32_t link_speed_mbps = 0;
-  int socket = -1;  ///< NUMA node; -1: none in particular.
+  unsigned rx_queues = 1, tx_queues = 1;
+  std::vector<unsigned> workers;  ///< Workers that receive.
+  int socket = -1;                ///< NUMA node; -1: none in particular.
   bool promiscuous = false;
   fabric::Capabilities capabilities;
   std::string problem;  ///< Reason why the device does not work; empty: none.

@@ -21,11 +21,18 @@
 
 namespace ipoib::mgmt {
 
+/// Packets of a worker on an interface where it has a queue.
+struct QueueTotals {
+  std::string interface;
+  unsigned queue = 0;  ///< The worker's first; the others count here too.
+  unsigned worker = 0;
+  std::uint64_t rx_packets = 0, tx_packets = 0, rx_bytes = 0, tx_bytes = 0;
+};
+
 struct InterfaceTotals {
   std::string name;
   Place place = Place::kLink;  ///< kLink or kPort.
   link::State state{};
-  unsigned worker = 0;  ///< Worker that receives and sends.
   std::uint16_t mtu = 0;
   std::uint64_t speed_bps = 0;  ///< 0: not known.
   TrafficInfo traffic;
@@ -63,6 +70,7 @@ struct NodeTotals {
   std::size_t mbufs = 0, mbufs_free = 0;
   std::size_t reserve_mbufs = 0, reserve_mbufs_free = 0;  ///< Buffers::reserve().
   std::vector<InterfaceTotals> interfaces;
+  std::vector<QueueTotals> queues;
   std::vector<HcaTotals> hcas;
   std::vector<WorkerInfo> workers;
   std::array<std::uint64_t, kDropCount> drops{};   ///< Drops of packets from no interface.

@@ -223,7 +223,7 @@ NodeConfig SimNodes::config(unsigned side) const {
               {prefix("10.7.0.0/16"), {addr("192.168." + n + ".200")}},
               {prefix("10.9.0.0/16"), {}, true}};
   c.worker.count = sides[side].workers;
-  if (side == 0) c.worker.assign = {{"eth0", 0}, {"soft0", 1}};
+  if (side == 0) c.worker.assign = {{"eth0", {0}}, {"soft0", {1}}};
   c.total_num_mbufs = 4095;
   c.neighbour.max_entries = 64;
   c.rxd = c.txd = 128;

@@ -26,7 +26,11 @@ struct DeviceFaults {
 
   // Requests to devices:
   std::vector<wire::MacAddr> groups{};  ///< Argument of the last call.
-  bool removal_interrupt = false;       ///< At the last rte_eth_dev_configure().
+  /// Arguments of the last rte_eth_dev_configure():
+  bool removal_interrupt = false;
+  std::uint16_t rx_queues = 0, tx_queues = 0;
+  std::uint64_t rss_hf = 0;  ///< 0: RSS is off.
+  std::vector<std::uint8_t> rss_key{};
 
   /// Notifies the registered listeners, on any thread, that the port was removed.
   static void remove(std::uint16_t port);

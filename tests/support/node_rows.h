@@ -109,6 +109,7 @@ inline mgmt::NodeTotals totals_of(const NodeRows& rows) {
   eth0.mtu = 1500;
   eth0.errors = {1, 2, 3};
   t.interfaces = {ib0, eth0};
+  t.queues = {{"ib0", 0, 0, ib0.traffic.rx_packets, 0, 0, 0}, {"eth0", 1, 3, 0, 21, 0, 2100}};
   mgmt::HcaTotals soft0;
   soft0.name = "soft0";
   soft0.drops[static_cast<std::size_t>(Drop::kIbPkey)] = 12;

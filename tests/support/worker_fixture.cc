@@ -206,7 +206,7 @@ void WorkerFixture::TearDown() {
   workers_.clear();
   for (std::size_t i = 0; i < up.size(); ++i) punted(i);
   for (const table::InterfaceId i : {kEth0, kEth1}) {
-    sent_by_port(i);
+    for (const unsigned queue : {0, 1}) sent_by_port(i, queue);
     EXPECT_EQ(rte_eth_dev_stop(entries[i].ethdev_port), 0);
     // rte_eth_from_rings() gives its device this name.
     EXPECT_EQ(rte_vdev_uninit(("net_ring_" + wire_name(i)).c_str()), 0);
@@ -231,8 +231,8 @@ rte_ring* WorkerFixture::make_ring(std::string_view name, unsigned element_size,
 }
 
 void WorkerFixture::make_port(table::InterfaceId iface) {
-  wire_in_[iface] = make_ring("in", sizeof(void*), kWireSize);
-  wire_out_[iface] = make_ring("out", sizeof(void*), kWireSize);
+  for (rte_ring*& ring : wire_in_[iface]) ring = make_ring("in", sizeof(void*), kWireSize);
+  for (rte_ring*& ring : wire_out_[iface]) ring = make_ring("out", sizeof(void*), kWireSize);
   entries[iface].ethdev_port = ipoib::test::start_ring_port(wire_name(iface), wire_in_[iface],
                                                             wire_out_[iface], pool, kWireSize);
 }
@@ -263,6 +263,7 @@ void WorkerFixture::start() {
 
 void WorkerFixture::use_tables(WorkerConfig& c) {
   c.interfaces = entries;
+  if (c.queues.empty()) c.queues = queues_of_owner(entries, c.number);
   c.settings = &settings;
   c.doorbell = &doorbell;
   c.next_hops = &hops;
@@ -355,12 +356,7 @@ void WorkerFixture::receive(table::InterfaceId iface, const Bytes& frame, bool m
 }
 
 void WorkerFixture::receive(table::InterfaceId iface, rte_mbuf* m, bool multicast) {
-  if (iface < kIb0) {
-    // A device may leave any contents in this field of an Ethernet frame.
-    std::memset(static_cast<void*>(&fabric::meta_of(m)), 0xee, sizeof(fabric::PacketMeta));
-    ASSERT_EQ(rte_ring_sp_enqueue(wire_in_[iface], m), 0);
-    return;
-  }
+  if (iface < kIb0) return receive_on_queue(iface, 0, m);
   fabric::meta_of(m).rx = {.src_qpn = 0x77,
                            .slid = 9,
                            .iface = 0xeeee,
@@ -369,6 +365,12 @@ void WorkerFixture::receive(table::InterfaceId iface, rte_mbuf* m, bool multicas
                            .multicast = multicast,
                            .transport = fabric::Transport::kUd};
   links[iface - kIb0].incoming.push_back(m);
+}
+
+void WorkerFixture::receive_on_queue(table::InterfaceId port, unsigned queue, rte_mbuf* m) {
+  // A device may leave any contents in this field of an Ethernet frame.
+  std::memset(static_cast<void*>(&fabric::meta_of(m)), 0xee, sizeof(fabric::PacketMeta));
+  ASSERT_EQ(rte_ring_sp_enqueue(wire_in_[port][queue], m), 0);
 }
 
 void WorkerFixture::receive_group(table::InterfaceId iface, const Bytes& frame,
@@ -382,10 +384,10 @@ void WorkerFixture::receive_group(table::InterfaceId iface, const Bytes& frame,
   fabric::meta_of(m).rx.src_qpn = src_qpn;
 }
 
-std::vector<Bytes> WorkerFixture::sent_by_port(table::InterfaceId iface) {
+std::vector<Bytes> WorkerFixture::sent_by_port(table::InterfaceId iface, unsigned queue) {
   std::vector<Bytes> out;
   max_tx_segments = 0;
-  while (rte_mbuf* const m = ipoib::test::next_of(wire_out_[iface])) {
+  while (rte_mbuf* const m = ipoib::test::next_of(wire_out_[iface][queue])) {
     max_tx_segments = std::max<unsigned>(max_tx_segments, m->nb_segs);
     out.push_back(ipoib::test::take(m));
   }

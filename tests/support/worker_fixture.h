@@ -109,6 +109,7 @@ class WorkerFixture : public testing::Test {
   rte_mbuf* mbuf(const Bytes& bytes, const std::vector<std::size_t>& segments = {});
   void receive(table::InterfaceId iface, const Bytes& frame, bool multicast = false);
   void receive(table::InterfaceId iface, rte_mbuf* m, bool multicast = false);
+  void receive_on_queue(table::InterfaceId port, unsigned queue, rte_mbuf* m);
   /// Receives a frame and runs one loop of every worker.
   template <class Frame>
   void feed(table::InterfaceId iface, const Frame& frame, bool multicast = false) {
@@ -118,7 +119,7 @@ class WorkerFixture : public testing::Test {
   /// Receives a packet that was sent to the group's MGID, with a GRH that has this source.
   void receive_group(table::InterfaceId iface, const Bytes& frame, const wire::Gid& sgid,
                      std::uint32_t src_qpn);
-  Frames sent_by_port(table::InterfaceId iface);
+  Frames sent_by_port(table::InterfaceId iface, unsigned queue = 0);
   unsigned max_tx_segments = 0;  ///< Most segments of a packet in the last sent_by_port().
   std::vector<SentOnLink> sent_by_link(table::InterfaceId iface);
   /// Expects exactly one packet sent on the link, and returns it.
@@ -168,7 +169,8 @@ class WorkerFixture : public testing::Test {
 
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<rte_ring*> rings_;
-  std::array<rte_ring*, 2> wire_in_{}, wire_out_{};
+  /// Indexed by port and queue. Without other configuration workers use queue 0.
+  std::array<std::array<rte_ring*, 2>, 2> wire_in_{}, wire_out_{};
   table::NextHopIndex next_hop_ = 1;
   std::map<table::InterfaceId, table::NextHopIndex> connected_;  ///< IPv4 only.
   /// Address and next hop of the network, by the neighbour's number.

@@ -45,14 +45,42 @@ bool tells_of_removal(const rte_eth_dev_info& info) {
   return (*info.dev_flags & RTE_ETH_DEV_INTR_RMV) != 0;
 }
 
-/// False: the driver cannot start a device again after a stop, so EthDevice::stop() leaves it
-/// running.
-bool restarts(const std::string& driver) {
-  return driver != "net_af_packet";
+/// Properties of drivers that their rte_eth_dev_info does not state.
+struct DriverTraits {
+  std::string_view driver;
+  /// False: it cannot start a device again after a stop, so EthDevice::stop() leaves it running.
+  bool restarts = true;
+  /// Packets arrive at all queues that the device was created with, and must be taken there.
+  bool receives_on_all = false;
+  /// It has as many transmit as receive queues: the driver asks for that, or the peer of the device
+  /// must have as many.
+  bool paired = false;
+};
+
+DriverTraits traits_of(std::string_view driver) {
+  static constexpr std::array<DriverTraits, 7> kTraits{{
+      {.driver = "net_af_packet", .restarts = false, .receives_on_all = true},
+      {.driver = "net_af_xdp", .paired = true},
+      {.driver = "net_memif", .paired = true},
+      {.driver = "net_pcap", .receives_on_all = true},
+      {.driver = "net_ring", .receives_on_all = true},
+      {.driver = "net_tap", .paired = true},
+      {.driver = "net_vhost", .paired = true},
+  }};
+  const auto it = std::find_if(kTraits.begin(), kTraits.end(),
+                               [driver](const DriverTraits& t) { return t.driver == driver; });
+  return it != kTraits.end() ? *it : DriverTraits{};
+}
+
+/// Key of the Toeplitz hash: with a period of 16 bits, both directions of a flow have one hash.
+std::vector<std::uint8_t> symmetric_key(std::size_t len) {
+  std::vector<std::uint8_t> key(len);
+  for (std::size_t i = 0; i < len; ++i) key[i] = i % 2 == 0 ? 0x6d : 0x5a;
+  return key;
 }
 
 Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
-                     const EthDeviceConfig& config) {
+                     const EthDeviceConfig& config, const EthQueueNumbers& queues) {
   const auto step = [&](int result, const char* what) -> Status {
     if (result == 0) return {};
     return fail(Errc::kRefused, "device {}: {}: {}", config.device, what, std::strerror(-result));
@@ -63,18 +91,35 @@ Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
   conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   conf.intr_conf.rmv = tells_of_removal(info) ? 1 : 0;
   conf.rxmode.mtu = std::clamp<std::uint32_t>(RTE_ETHER_MTU, info.min_mtu, info.max_mtu);
-  if (auto s = step(rte_eth_dev_configure(port, 1, 1, &conf), "cannot be configured"); !s) return s;
+  std::vector<std::uint8_t> key = symmetric_key(info.hash_key_size);
+  if (queues.rx > 1 && info.flow_type_rss_offloads != 0) {
+    conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    conf.rx_adv_conf.rss_conf = {
+        .rss_key = key.empty() ? nullptr : key.data(),
+        .rss_key_len = static_cast<std::uint8_t>(key.size()),
+        .rss_hf = info.flow_type_rss_offloads &
+                  (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP)};
+  }
+  if (auto s =
+          step(rte_eth_dev_configure(port, queues.rx, queues.tx, &conf), "cannot be configured");
+      !s)
+    return s;
 
   auto rxd = static_cast<std::uint16_t>(config.rxd);
   auto txd = static_cast<std::uint16_t>(config.txd);
   if (auto s = step(rte_eth_dev_adjust_nb_rx_tx_desc(port, &rxd, &txd), "descriptors"); !s)
     return s;
   const auto socket = static_cast<unsigned>(rte_eth_dev_socket_id(port));
-  if (auto s =
-          step(rte_eth_rx_queue_setup(port, 0, rxd, socket, nullptr, config.pool), "receive queue");
-      !s)
-    return s;
-  return step(rte_eth_tx_queue_setup(port, 0, txd, socket, nullptr), "transmit queue");
+  for (std::uint16_t q = 0; q < queues.rx; ++q) {
+    rte_mempool* const pool = config.rx_pools[q % config.rx_pools.size()];
+    if (auto s = step(rte_eth_rx_queue_setup(port, q, rxd, socket, nullptr, pool), "receive queue");
+        !s)
+      return s;
+  }
+  for (std::uint16_t q = 0; q < queues.tx; ++q)
+    if (auto s = step(rte_eth_tx_queue_setup(port, q, txd, socket, nullptr), "transmit queue"); !s)
+      return s;
+  return {};
 }
 
 }  // namespace
@@ -92,18 +137,35 @@ fabric::Capabilities capabilities_of(const rte_eth_dev_info& info) {
   return able;
 }
 
+Result<EthQueueNumbers> queues_for(const rte_eth_dev_info& info, unsigned receivers,
+                                   unsigned senders) {
+  if (receivers > info.max_rx_queues)
+    return fail(Errc::kUnavailable, "the device has {} receive queues, and {} workers receive",
+                info.max_rx_queues, receivers);
+  const DriverTraits traits = traits_of(info.driver_name);
+  const unsigned rx = traits.receives_on_all ? info.max_rx_queues : receivers;
+  const unsigned tx = std::min<unsigned>(traits.paired ? rx : senders, info.max_tx_queues);
+  return EthQueueNumbers{static_cast<std::uint16_t>(rx), static_cast<std::uint16_t>(tx)};
+}
+
 Result<EthDevice> EthDevice::open(const EthDeviceConfig& config) {
   const auto found = find(config.device);
   if (!found) return tl::make_unexpected(found.error());
   const auto& [port, info] = *found;
-  if (auto s = set_up_queues(port, info, config); !s) return tl::make_unexpected(s.error());
+  const auto queues =
+      queues_for(info, static_cast<unsigned>(config.rx_pools.size()), config.senders);
+  if (!queues) return fail(queues.error().code, "{}: {}", config.device, queues.error().what);
+  if (auto s = set_up_queues(port, info, config, *queues); !s)
+    return tl::make_unexpected(s.error());
   EthDevice device{port, config.device, info.driver_name};
+  device.queues_ = *queues;
   device.capabilities_ = capabilities_of(info);
   device.mtu_ = config.mtu;
   if (auto s = fabric::require_ethdev_mtu(port, config.mtu); !s)
     return tl::make_unexpected(s.error());
   if (const int r = rte_eth_dev_start(port); r != 0)
     return fail(Errc::kRefused, "cannot start device {}: {}", config.device, std::strerror(-r));
+  device.share_hashes();
   const bool promiscuous = config.promiscuous && rte_eth_promiscuous_enable(port) == 0;
   if (config.promiscuous && !promiscuous)
     log(LogArea::kFabric, LogLevel::kInfo, "device {} does not support promiscuous mode",
@@ -123,6 +185,7 @@ EthDevice::EthDevice(EthDevice&& other) noexcept
     : port_{std::exchange(other.port_, kNoPort)},
       name_{std::move(other.name_)},
       driver_{std::move(other.driver_)},
+      queues_{other.queues_},
       capabilities_{other.capabilities_},
       groups_{std::move(other.groups_)},
       watch_{std::move(other.watch_)},
@@ -157,10 +220,28 @@ fabric::Capabilities EthDevice::capabilities() const {
   return able;
 }
 
+/// Gives each receive queue an equal share of the hashes. Drivers do so too, except when the number
+/// of queues is no power of two, or after another program has used the device.
+void EthDevice::share_hashes() const {
+  rte_eth_dev_info info{};
+  if (queues_.rx == 1 || rte_eth_dev_info_get(port_, &info) != 0 || info.reta_size == 0) return;
+  std::vector<rte_eth_rss_reta_entry64> table((info.reta_size + RTE_ETH_RETA_GROUP_SIZE - 1) /
+                                              RTE_ETH_RETA_GROUP_SIZE);
+  for (std::size_t i = 0; i < info.reta_size; ++i) {
+    rte_eth_rss_reta_entry64& group = table[i / RTE_ETH_RETA_GROUP_SIZE];
+    group.mask |= std::uint64_t{1} << i % RTE_ETH_RETA_GROUP_SIZE;
+    group.reta[i % RTE_ETH_RETA_GROUP_SIZE] = static_cast<std::uint16_t>(i % queues_.rx);
+  }
+  if (const int r = rte_eth_dev_rss_reta_update(port_, table.data(), info.reta_size); r != 0)
+    log(LogArea::kFabric, LogLevel::kWarning,
+        "device {}: cannot spread flows evenly over {} receive queues: {}", name_, queues_.rx,
+        std::strerror(-r));
+}
+
 Status EthDevice::stop(DropCounters& drops) {
   if (!started_) return {};
   drain(drops);
-  if (const int r = restarts(driver_) ? rte_eth_dev_stop(port_) : 0; r != 0)
+  if (const int r = traits_of(driver_).restarts ? rte_eth_dev_stop(port_) : 0; r != 0)
     return fail(Errc::kRefused, "cannot stop the device: {}", std::strerror(-r));
   started_ = false;
   return {};
@@ -169,9 +250,11 @@ Status EthDevice::stop(DropCounters& drops) {
 Status EthDevice::start(DropCounters& drops) {
   if (started_) return {};
   if (auto there = present(); !there) return there;
-  if (const int r = restarts(driver_) ? rte_eth_dev_start(port_) : 0; r != 0)
+  const bool restarts = traits_of(driver_).restarts;
+  if (const int r = restarts ? rte_eth_dev_start(port_) : 0; r != 0)
     return fail(Errc::kRefused, "cannot start the device: {}", std::strerror(-r));
-  if (!restarts(driver_)) drain(drops);
+  if (!restarts) drain(drops);
+  share_hashes();
   groups_.restore();
   started_ = true;
   return {};
@@ -180,12 +263,14 @@ Status EthDevice::start(DropCounters& drops) {
 void EthDevice::drain(DropCounters& drops) {
   constexpr unsigned kMaxBursts = 1024;  // more than any ring holds
   std::array<rte_mbuf*, 64> pkts;
-  for (unsigned i = 0; i < kMaxBursts; ++i) {
-    const std::uint16_t n = rte_eth_rx_burst(port_, 0, pkts.data(), pkts.size());
-    if (n == 0) return;
-    rte_pktmbuf_free_bulk(pkts.data(), n);
-    drops.add(Drop::kLinkDown, n);
-    drained_ += n;
+  for (std::uint16_t q = 0; q < queues_.rx; ++q) {
+    for (unsigned i = 0; i < kMaxBursts; ++i) {
+      const std::uint16_t n = rte_eth_rx_burst(port_, q, pkts.data(), pkts.size());
+      if (n == 0) break;
+      rte_pktmbuf_free_bulk(pkts.data(), n);
+      drops.add(Drop::kLinkDown, n);
+      drained_ += n;
+    }
   }
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An ethdev, either an Ethernet port or the cable of a software HCA: one receive and one transmit
-// queue, owned by one worker.
+// An ethdev, either an Ethernet port or the cable of a software HCA, with its queues.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "lib/base/counters.h"
 #include "lib/base/result.h"
@@ -24,7 +25,9 @@ struct EthDeviceConfig {
   std::uint16_t mtu = 1500;  ///< Octets after the Ethernet header that must pass.
   unsigned rxd = 512;        ///< Adjusted to the limits of the device.
   unsigned txd = 512;
-  rte_mempool* pool = nullptr;
+  /// One for each worker that receives: a receive queue's mbufs are on the NUMA node of its worker.
+  std::vector<rte_mempool*> rx_pools;
+  unsigned senders = 1;      ///< Workers that send.
   bool promiscuous = false;  ///< A cable: frames go to LIDs, not to the device's MAC.
 };
 
@@ -35,11 +38,24 @@ inline constexpr unsigned kEthernetHeader = 14;
 /// chooses.
 [[nodiscard]] fabric::Capabilities capabilities_of(const rte_eth_dev_info& info);
 
+/// Numbers of queues of a device.
+struct EthQueueNumbers {
+  std::uint16_t rx = 1;
+  std::uint16_t tx = 1;
+};
+
+/// Returns the numbers of queues with which the device serves so many workers. With more receive
+/// queues than receivers some poll several; with fewer transmit queues than senders some hand their
+/// packets over. kUnavailable: the device has fewer receive queues than receivers, with both
+/// numbers.
+[[nodiscard]] Result<EthQueueNumbers> queues_for(const rte_eth_dev_info& info, unsigned receivers,
+                                                 unsigned senders);
+
 /// Started by open(); closed by close() or the destructor.
 class EthDevice {
  public:
-  /// kNotFound lists the existing devices; kUnavailable: the device does not support the MTU, with
-  /// both numbers.
+  /// kNotFound lists the existing devices; kUnavailable: the device does not support the MTU or the
+  /// workers, with both numbers.
   static Result<EthDevice> open(const EthDeviceConfig& config);
 
   EthDevice(EthDevice&& other) noexcept;
@@ -47,6 +63,9 @@ class EthDevice {
   ~EthDevice();
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
+  /// Receive queue i is for the receiver i modulo their number; flows are spread evenly over the
+  /// queues, by the device where it can.
+  [[nodiscard]] const EthQueueNumbers& queues() const { return queues_; }
   [[nodiscard]] fabric::Capabilities capabilities() const;
   /// Groups whose frames the device receives.
   [[nodiscard]] PortGroups& groups() { return groups_; }
@@ -81,12 +100,14 @@ class EthDevice {
   EthDevice(std::uint16_t port, std::string device, std::string driver);
 
   [[nodiscard]] Status present() const;
+  void share_hashes() const;
   void drain(DropCounters& drops);
 
   static constexpr std::uint16_t kNoPort = 0xffff;
   std::uint16_t port_;
   std::string name_;
   std::string driver_;
+  EthQueueNumbers queues_;
   fabric::Capabilities capabilities_;  ///< Without the multicast filter, which groups_ has.
   PortGroups groups_;
   std::unique_ptr<RemovalWatch> watch_;

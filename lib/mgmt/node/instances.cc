@@ -184,10 +184,12 @@ void LinkInstance::state_changed(link::State state) {
 }
 
 PortInstance::PortInstance(EthDevice device, Injector& injector, link::NeighbourSink& neighbours,
-                           link::AddressSink& addresses, const link::EthernetPortConfig& config)
+                           link::AddressSink& addresses, const link::EthernetPortConfig& config,
+                           std::vector<fwd::InterfaceQueues> queues)
     : device_{std::move(device)},
       injector_{injector},
       config_{config},
+      queues_{std::move(queues)},
       control_{
           std::make_unique<link::EthernetPort>(config, *this, neighbours, rte_rand(), addresses)} {}
 

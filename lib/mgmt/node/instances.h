@@ -10,6 +10,7 @@
 
 #include "lib/cm/manager.h"
 #include "lib/fabric/hca.h"
+#include "lib/fwd/worker_config.h"
 #include "lib/link/ethernet_port.h"
 #include "lib/link/ipoib/ipoib_link.h"
 #include "lib/mgmt/device/device_stats.h"
@@ -137,7 +138,8 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
 class PortInstance final : public link::PortActions {
  public:
   PortInstance(EthDevice device, Injector& injector, link::NeighbourSink& neighbours,
-               link::AddressSink& addresses, const link::EthernetPortConfig& config);
+               link::AddressSink& addresses, const link::EthernetPortConfig& config,
+               std::vector<fwd::InterfaceQueues> queues);
 
   [[nodiscard]] wire::MacAddr mac() const override { return device_.mac(); }
   void send(std::span<const std::byte> frame) override {
@@ -152,11 +154,15 @@ class PortInstance final : public link::PortActions {
   [[nodiscard]] link::EthernetPort& control() { return *control_; }
   [[nodiscard]] const link::EthernetPort& control() const { return *control_; }
   [[nodiscard]] const link::EthernetPortConfig& config() const { return config_; }
+  [[nodiscard]] const fwd::InterfaceQueues& queues_of(std::size_t worker) const {
+    return queues_[worker];
+  }
 
  private:
   EthDevice device_;
   Injector& injector_;
   link::EthernetPortConfig config_;
+  std::vector<fwd::InterfaceQueues> queues_;  ///< Indexed by worker number.
   std::unique_ptr<link::EthernetPort> control_;
 };
 

@@ -265,12 +265,19 @@ void NodeBuilder::create_routing() {
 
 Status NodeBuilder::create_ports() {
   for (const PortConfig& p : parts_.config.ports) {
-    const unsigned owner = owner_of(parts_.config, p.name, parts_.ports.size());
-    auto device = EthDevice::open({p.device, p.mtu, parts_.config.rxd, parts_.config.txd,
-                                   parts_.buffers.on(socket_of(owner)), /*promiscuous=*/false});
+    const auto receivers = receivers_of(parts_.config, p.name, parts_.ports.size());
+    EthDeviceConfig wanted{.device = p.device,
+                           .mtu = p.mtu,
+                           .rxd = parts_.config.rxd,
+                           .txd = parts_.config.txd,
+                           .rx_pools = {},
+                           .senders = parts_.config.worker.count};
+    for (const unsigned worker : receivers)
+      wanted.rx_pools.push_back(parts_.buffers.on(socket_of(worker)));
+    auto device = EthDevice::open(wanted);
     if (!device)
       return fail(device.error().code, "{}", interface_error("port", p.name, device.error()));
-    InterfaceSlot& slot = parts_.interfaces.add(owner);
+    InterfaceSlot& slot = parts_.interfaces.add(receivers);
     link::EthernetPortConfig config;
     config.name = p.name;
     config.id = static_cast<table::InterfaceId>(parts_.interfaces.size() - 1);
@@ -279,8 +286,10 @@ Status NodeBuilder::create_ports() {
     config.neighbour = parts_.config.neighbour;
     config.ip6 = p.ip.ip6;
     config.rarp = rarp_config(parts_.config, p, wire::LinkKind::kEthernet);
+    const auto [rx, tx] = device->queues();
     parts_.ports.push_back(std::make_unique<PortInstance>(
-        std::move(*device), *parts_.injector, *parts_.neighbours, *parts_.addresses, config));
+        std::move(*device), *parts_.injector, *parts_.neighbours, *parts_.addresses, config,
+        share_queues(receivers, parts_.config.worker.count, rx, tx)));
     slot.control = &parts_.ports.back()->control();
   }
   return {};
@@ -292,7 +301,7 @@ Status NodeBuilder::create_hcas() {
       return fail(e.code, "{}", interface_error("hca", h.name, e));
     };
     const unsigned owner =
-        owner_of(parts_.config, h.name, parts_.ports.size() + parts_.hcas.size());
+        receivers_of(parts_.config, h.name, parts_.ports.size() + parts_.hcas.size()).front();
     rte_mempool* const pool = parts_.buffers.on(socket_of(owner));
     HcaResources resources{.pool = pool,
                            .control_pool = parts_.buffers.reserve(),
@@ -305,10 +314,16 @@ Status NodeBuilder::create_hcas() {
                            .doorbell = &parts_.loop->doorbell()};
     std::optional<EthDevice> ethdev;
     if (h.driver == HcaDriver::kSoft) {
-      auto opened =
-          EthDevice::open({h.wire, static_cast<std::uint16_t>(h.mtu + kEthdevOverhead),
-                           parts_.config.rxd, parts_.config.txd, pool, /*promiscuous=*/true});
+      auto opened = EthDevice::open({.device = h.wire,
+                                     .mtu = static_cast<std::uint16_t>(h.mtu + kEthdevOverhead),
+                                     .rxd = parts_.config.rxd,
+                                     .txd = parts_.config.txd,
+                                     .rx_pools = {pool},
+                                     .promiscuous = true});
       if (!opened) return failed(opened.error());
+      if (opened->queues().rx != 1)
+        return fail(Errc::kUnavailable, "hca {}: {} receives on {} queues, and a cable has one",
+                    h.name, h.wire, opened->queues().rx);
       ethdev.emplace(std::move(*opened));
       resources.ethdev_port = ethdev->port();
     }
@@ -335,7 +350,7 @@ Status NodeBuilder::create_links() {
                                       receive_depth(parts_.config, (*hca)->config, l, mbuf_size()));
     if (!queues)
       return fail(queues.error().code, "{}", interface_error("link", l.name, queues.error()));
-    InterfaceSlot& slot = parts_.interfaces.add((*hca)->owner);
+    InterfaceSlot& slot = parts_.interfaces.add({(*hca)->owner});
     link::LinkConfig config;
     config.name = l.name;
     config.id = static_cast<table::InterfaceId>(parts_.interfaces.size() - 1);
@@ -365,7 +380,7 @@ Status NodeBuilder::create_workers() {
     const auto& p = parts_.ports[i];
     fwd::InterfaceEntry& e = parts_.tables.entries[p->config().id];
     e.kind = fwd::InterfaceKind::kEthernet;
-    e.owner = static_cast<std::uint8_t>(parts_.interfaces.find(p->config().id)->owner);
+    e.owner = static_cast<std::uint8_t>(parts_.interfaces.find(p->config().id)->owner());
     e.ethdev_port = p->device().port();
     e.mac = p->device().mac();
     e.max_segments = p->device().capabilities().max_segments;
@@ -413,6 +428,8 @@ Status NodeBuilder::connect_workers() {
     config.number = i;
     config.socket = socket_of(i);
     config.interfaces = parts_.tables.entries;
+    config.queues.resize(parts_.interfaces.size());
+    for (const auto& p : parts_.ports) config.queues[p->config().id] = p->queues_of(i);
     for (const auto& h : parts_.hcas)
       if (h->owner == i && h->hca->poll_function() != nullptr) config.hcas.push_back(h->hca.get());
     config.settings = &parts_.tables.settings;

@@ -94,7 +94,8 @@ WorkerInfo NodeCounters::work(std::size_t worker) const {
   for (std::size_t i = 0; i < info.bursts.size(); ++i) info.bursts[i] = s.bursts[i].get();
   info.neighbours = parts_.neighbours->in_use();
   for (const auto& slot : parts_.interfaces)
-    if (slot->owner == worker) info.interfaces.push_back(slot->control->name());
+    if (std::count(slot->receivers.begin(), slot->receivers.end(), worker) != 0)
+      info.interfaces.push_back(slot->control->name());
   return info;
 }
 
@@ -123,13 +124,31 @@ InterfaceTotals NodeCounters::interface_totals(const InterfaceSlot& slot) const 
                 ? Place::kPort
                 : Place::kLink;
   t.state = control.state();
-  t.worker = slot.owner;
   t.mtu = control.mtu();
   t.speed_bps = parts_.speed_bps(control.id());
   t.traffic = traffic(control.id());
   t.neighbours = control.neighbour_phases();
   for (const link::GroupInfo& g : control.groups(parts_.now())) ++t.groups[g.state];
   return t;
+}
+
+std::vector<QueueTotals> NodeCounters::queue_totals() const {
+  std::vector<QueueTotals> rows;
+  const auto add = [&](const link::Interface& control, unsigned queue, unsigned worker) {
+    const InterfaceCounters& c = parts_.workers.all()[worker].worker->counters(control.id());
+    rows.push_back({control.name(), queue, worker, c.rx_packets.get(), c.tx_packets.get(),
+                    c.rx_bytes.get(), c.tx_bytes.get()});
+  };
+  for (const auto& p : parts_.ports)
+    for (unsigned worker = 0; worker < parts_.workers.all().size(); ++worker) {
+      const fwd::InterfaceQueues& own = p->queues_of(worker);
+      if (own.eth_tx)
+        add(p->control(), *own.eth_tx, worker);
+      else if (!own.eth_rx.empty())
+        add(p->control(), own.eth_rx.front(), worker);
+    }
+  for (const auto& l : parts_.links) add(l->control(), 0, l->hca().owner);
+  return rows;
 }
 
 NodeTotals NodeCounters::totals() const {
@@ -141,6 +160,7 @@ NodeTotals NodeCounters::totals() const {
   t.reserve_mbufs = parts_.buffers.reserve()->size;
   t.reserve_mbufs_free = rte_mempool_avail_count(parts_.buffers.reserve());
   for (const auto& slot : parts_.interfaces) t.interfaces.push_back(interface_totals(*slot));
+  t.queues = queue_totals();
   for (const auto& p : parts_.ports)
     t.interfaces[p->config().id].errors = device_stats(p->device());
   for (const auto& h : parts_.hcas) t.hcas.push_back(hca_totals(*h));

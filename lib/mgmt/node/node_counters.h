@@ -43,6 +43,7 @@ class NodeCounters {
 
  private:
   [[nodiscard]] InterfaceTotals interface_totals(const InterfaceSlot& slot) const;
+  [[nodiscard]] std::vector<QueueTotals> queue_totals() const;
 
   const NodeParts& parts_;
 };

@@ -92,6 +92,9 @@ std::vector<EthernetPortInfo> NodeViewImpl::ports() const {
     row.mac = p.device().mac();
     row.mtu = p.control().mtu();
     row.link_speed_mbps = link_status(p.device()).speed_mbps;
+    row.rx_queues = p.device().queues().rx;
+    row.tx_queues = p.device().queues().tx;
+    row.workers = parts_.interfaces.find(p.config().id)->receivers;
     row.socket = p.device().socket();
     row.promiscuous = p.device().promiscuous();
     row.capabilities = p.device().capabilities();

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/counters.h"
@@ -17,13 +18,15 @@ namespace ipoib::mgmt {
 
 struct InterfaceSlot {
   link::Interface* control = nullptr;
-  unsigned owner = 0;     ///< Worker that receives and sends.
-  DropCounters drops;     ///< Packets lost on the management lcore. Writer: that lcore.
+  std::vector<unsigned> receivers;  ///< Workers that receive; the first one is the owner.
+  DropCounters drops;               ///< Packets lost on the management lcore. Writer: that lcore.
   std::size_t held = 0;   ///< mbufs of packets held for a neighbour here. Writer: PuntHandler.
   bool up_again = false;  ///< The interface is going down and must come up again after that.
 
   std::vector<wire::IpPrefix> usable;  ///< Own addresses that are ready. Writer: AddressBook.
 
+  /// Worker that sends the packets of the management lcore.
+  [[nodiscard]] unsigned owner() const { return receivers.front(); }
   /// True if `addr` is an own address on this interface: ready to be used or, for IPv4, configured.
   [[nodiscard]] bool has(const wire::IpAddr& addr) const {
     const auto in = [&addr](const std::vector<wire::IpPrefix>& own) {
@@ -47,9 +50,9 @@ struct InterfaceSlot {
 
 class InterfaceTable {
  public:
-  InterfaceSlot& add(unsigned owner) {
+  InterfaceSlot& add(std::vector<unsigned> receivers) {
     slots_.push_back(std::make_unique<InterfaceSlot>());
-    slots_.back()->owner = owner;
+    slots_.back()->receivers = std::move(receivers);
     return *slots_.back();
   }
   [[nodiscard]] std::size_t size() const { return slots_.size(); }

@@ -60,7 +60,7 @@ void Injector::send_on_interface(table::InterfaceId iface, std::span<const std::
   InterfaceSlot& egress = *interfaces_.find(iface);
   rte_mbuf* m = copy(packet, egress.drops);
   if (m == nullptr) return;
-  workers_.send(egress.owner, send_message(msg::Down::Kind::kSendOnInterface, iface, m));
+  workers_.send(egress.owner(), send_message(msg::Down::Kind::kSendOnInterface, iface, m));
 }
 
 void Injector::send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint32_t qpn,
@@ -73,7 +73,7 @@ void Injector::send_raw(table::InterfaceId iface, fabric::AhIndex ah, std::uint3
   tx.ah = ah;
   tx.qpn = qpn;
   tx.iface = iface;
-  workers_.send(egress.owner, send_message(msg::Down::Kind::kSendRaw, iface, m));
+  workers_.send(egress.owner(), send_message(msg::Down::Kind::kSendRaw, iface, m));
 }
 
 void Injector::send_own(rte_mbuf* m, const InterfaceSlot* by) {
@@ -90,7 +90,7 @@ bool Injector::send_own(std::span<const std::byte> packet, InterfaceSlot* by) {
 }
 
 void Injector::give_to_worker(rte_mbuf* m, const InterfaceSlot* by) {
-  const unsigned worker = by != nullptr ? by->owner : 0;
+  const unsigned worker = by != nullptr ? by->owner() : 0;
   if (by != nullptr && is_of_link(destination_of(m)))
     workers_.send(worker, send_message(msg::Down::Kind::kSendOnInterface, by->control->id(), m));
   else
@@ -104,7 +104,7 @@ void Injector::send_held(rte_mbuf* m) {
   const Kind kind = held.to_routers                 ? Kind::kSendToRouters
                     : is_of_link(destination_of(m)) ? Kind::kSendOnInterface
                                                     : Kind::kSendRouted;
-  workers_.send(interfaces_.find(held.out_iface)->owner,
+  workers_.send(interfaces_.find(held.out_iface)->owner(),
                 send_message(kind, held.out_iface, m, held.in_iface));
 }
 

@@ -74,10 +74,25 @@ bool is_connected_on(const LinkConfigEntry& l, const HcaConfig& hca) {
   return l.hca == hca.name && l.mode != LinkMode::kDatagram;
 }
 
-unsigned owner_of(const NodeConfig& config, const std::string& name, std::size_t nth) {
+std::vector<unsigned> receivers_of(const NodeConfig& config, const std::string& name,
+                                   std::size_t nth) {
   const auto it = config.worker.assign.find(name);
-  return it != config.worker.assign.end() ? it->second
-                                          : static_cast<unsigned>(nth % config.worker.count);
+  if (it != config.worker.assign.end()) return it->second;
+  return {static_cast<unsigned>(nth % config.worker.count)};
+}
+
+std::vector<fwd::InterfaceQueues> share_queues(const std::vector<unsigned>& receivers,
+                                               unsigned workers, std::uint16_t rx,
+                                               std::uint16_t tx) {
+  std::vector<unsigned> senders = receivers;
+  for (unsigned i = 0; i < workers; ++i)
+    if (std::find(receivers.begin(), receivers.end(), i) == receivers.end()) senders.push_back(i);
+  std::vector<fwd::InterfaceQueues> queues(workers);
+  for (std::uint16_t q = 0; q < rx; ++q)
+    queues[receivers[q % receivers.size()]].eth_rx.push_back(q);
+  for (std::uint16_t q = 0; q < std::min<std::size_t>(tx, workers); ++q)
+    queues[senders[q]].eth_tx = q;
+  return queues;
 }
 
 unsigned handoff_depth(unsigned workers) {
@@ -88,13 +103,16 @@ unsigned handoff_depth(unsigned workers) {
 
 std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topology) {
   Needs needs{topology};
-  const unsigned descriptors = config.rxd + config.txd;
-  std::size_t nth = 0;
-  for (const PortConfig& p : config.ports) needs.add(owner_of(config, p.name, nth++), descriptors);
-  for (const HcaConfig& h : config.hcas)
-    needs.add(owner_of(config, h.name, nth++),
-              queue_pairs(config, h) * descriptors + messages_under_way(config, h));
   const auto workers = static_cast<unsigned>(topology.workers.size());
+  std::size_t nth = 0;
+  for (const PortConfig& p : config.ports) {
+    for (const unsigned receiver : receivers_of(config, p.name, nth++))
+      needs.add(receiver, config.rxd);
+    for (unsigned i = 0; i < workers; ++i) needs.add(i, config.txd);
+  }
+  for (const HcaConfig& h : config.hcas)
+    needs.add(receivers_of(config, h.name, nth++).front(),
+              queue_pairs(config, h) * (config.rxd + config.txd) + messages_under_way(config, h));
   for (unsigned i = 0; i < workers; ++i)
     needs.add(i, kWorkerRings + 2 * kMbufCache + (workers - 1) * handoff_depth(workers));
   needs.add_management(kManagement);
@@ -104,8 +122,9 @@ std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topol
 
 unsigned plan_reserve(const NodeConfig& config) {
   // Devices free sent mbufs only when they send more.
-  const auto devices = static_cast<unsigned>(config.ports.size() + config.hcas.size());
-  return kReserve + devices * config.txd + (config.worker.count + 1) * kReserveCached;
+  const auto queues =
+      static_cast<unsigned>(config.worker.count * config.ports.size() + config.hcas.size());
+  return kReserve + queues * config.txd + (config.worker.count + 1) * kReserveCached;
 }
 
 }  // namespace ipoib::mgmt

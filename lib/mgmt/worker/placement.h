@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "lib/fwd/worker_config.h"
 #include "lib/mgmt/node_config.h"
 
 namespace ipoib::mgmt {
@@ -27,9 +29,17 @@ inline constexpr unsigned kHeldShare = 8;
 /// True if `l` is a link in connected mode on that hca.
 [[nodiscard]] bool is_connected_on(const LinkConfigEntry& l, const HcaConfig& hca);
 
-/// Worker that serves a port or hca: the assigned one, else round robin. `nth`: index among ports,
-/// then hcas.
-[[nodiscard]] unsigned owner_of(const NodeConfig& config, const std::string& name, std::size_t nth);
+/// Workers that receive from a port or hca: the assigned ones, else one, round robin. The first one
+/// owns it. `nth`: index among ports, then hcas.
+[[nodiscard]] std::vector<unsigned> receivers_of(const NodeConfig& config, const std::string& name,
+                                                 std::size_t nth);
+
+/// Shares the `rx` receive and `tx` transmit queues of an ethdev among all workers. The receivers
+/// get transmit queues first, and each receiver's first queues have its place as their number.
+/// Indexed by worker number.
+[[nodiscard]] std::vector<fwd::InterfaceQueues> share_queues(const std::vector<unsigned>& receivers,
+                                                             unsigned workers, std::uint16_t rx,
+                                                             std::uint16_t tx);
 
 /// Size of the handoff ring from one worker to another; a power of two. With up to 17 workers, the
 /// rings of a worker to all others have at most 8,192 places together.

@@ -72,6 +72,7 @@ class Node {
     WorkerConfig config;
     // Only groups use ib1. Without them it would cost one receive call per loop.
     config.interfaces = std::span{entries_}.first(traffic == Traffic::kGroups ? 4 : 3);
+    config.queues = queues_of_owner(config.interfaces, 0);
     config.settings = &settings_;
     config.up = up_;
     config.down = down_;

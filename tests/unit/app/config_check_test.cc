@@ -408,8 +408,7 @@ const std::vector<Case> kCases = {
     // Workers.
     {"assign_unknown",
      "[worker]\nassign = { eth9 = 0 }\n",
-     {"t.toml:17:12: worker.assign: unknown name \"eth9\", allowed: hcas: soft0; links: ib0; "
-      "ports: eth0"}},
+     {"t.toml:17:12: worker.assign: unknown name \"eth9\", allowed: hcas: soft0; ports: eth0"}},
     {"assign_beyond",
      "[worker]\ncount = 2\nassign = { eth0 = 2 }\n",
      {"t.toml:18:19: worker.assign.eth0: invalid value 2, allowed: 0-1, because worker.count is "
@@ -417,7 +416,26 @@ const std::vector<Case> kCases = {
     {"assign_word",
      "[worker]\nassign = \"manual\"\n",
      {"t.toml:17:10: worker.assign: invalid value \"manual\", allowed: string or table \"auto\" | "
-      "{ NAME = WORKER, ... }, workers from 0"}},
+      "{ NAME = WORKER | [WORKER, ...], ... }, workers from 0"}},
+    {"assign_twice",
+     "[worker]\ncount = 2\nassign = { eth0 = [1, 1] }\n",
+     {"t.toml:18:19: worker.assign: invalid value a list of 2, allowed: integer or list WORKER | "
+      "[WORKER, ...], each once, 0-127"}},
+    {"assign_nobody",
+     "[worker]\nassign = { eth0 = [] }\n",
+     {"t.toml:17:19: worker.assign: invalid value a list of 0, allowed: integer or list WORKER | "
+      "[WORKER, ...], each once, 0-127"}},
+    {"assign_list_beyond",
+     "[worker]\ncount = 2\nassign = { eth0 = [0, 2, 1] }\n",
+     {"t.toml:18:19: worker.assign.eth0: invalid value 2, allowed: 0-1, because worker.count is "
+      "2"}},
+    {"assign_link",
+     "[worker]\nassign = { ib0 = 0 }\n",
+     {"t.toml:17:12: worker.assign: unknown name \"ib0\", allowed: hcas: soft0; ports: eth0"}},
+    {"assign_hca_to_two",
+     "[worker]\ncount = 2\nassign = { soft0 = [0, 1] }\n",
+     {"t.toml:18:20: worker.assign.soft0: 2 workers, but one worker receives all packets of an "
+      "hca"}},
     {"burst",
      "[worker]\nburst = 65\n",
      {"t.toml:17:9: worker.burst: invalid value 65, allowed: integer 1-64"}},

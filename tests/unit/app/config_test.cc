@@ -179,7 +179,7 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_EQ(c.subnet.qkey, 0xffff'ffffU);
   EXPECT_EQ(c.worker.count, 3U);
   EXPECT_EQ(c.worker.idle, mgmt::IdlePolicy::kSleep);
-  EXPECT_EQ(c.worker.assign.at("soft9"), 2U);
+  EXPECT_EQ(c.worker.assign.at("soft9"), std::vector{2U});
   EXPECT_EQ(c.mode, mgmt::ForwardMode::kIo);
   EXPECT_EQ(c.mbuf_size, 2176U);
   EXPECT_EQ(c.neighbour.retransmit, std::chrono::milliseconds(250));
@@ -238,7 +238,7 @@ TEST(Config, OverridesWinOverTheFileInOrder) {
   EXPECT_EQ(result.config.worker.idle, mgmt::IdlePolicy::kPause);
   EXPECT_EQ(wire::to_string(result.config.links.at(0).addresses.at(0)), "10.9.0.1/24");
   EXPECT_EQ(result.config.neighbour.idle, std::chrono::milliseconds(1500));
-  EXPECT_EQ(result.config.worker.assign.at("eth0"), 0U);
+  EXPECT_EQ(result.config.worker.assign.at("eth0"), std::vector{0U});
 }
 
 TEST(Config, OverrideErrorsNameTheArgument) {

@@ -54,6 +54,7 @@ TEST_F(MetricsTest, InterfacesAndTheirDrops) {
         "full\"} "
         "0\n",
         "ipoib_queue_receive_packets_total{interface=\"ib0\",queue=\"0\",worker=\"0\"} 107\n",
+        "ipoib_queue_transmit_bytes_total{interface=\"eth0\",queue=\"1\",worker=\"3\"} 2100\n",
         "ipoib_interface_receive_missed_total{interface=\"eth0\"} 1\n",
         "ipoib_interface_receive_nombuf_total{interface=\"eth0\"} 3\n",
         "ipoib_interface_events_total{interface=\"ib0\",event=\"joins_sent\"} 2\n",

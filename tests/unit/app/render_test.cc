@@ -67,7 +67,7 @@ TEST(Render, OtherObjects) {
   EXPECT_EQ(
       dump(to_json(node.view.ports())),
       R"([{"name":"eth0","state":"up","device":"net_tap0","driver":"net_tap",)"
-      R"("mac":"02:00:00:00:00:01","mtu":1500,"link_speed_mbps":0,"started":true,"socket":null,"promiscuous":false,)"
+      R"("mac":"02:00:00:00:00:01","mtu":1500,"link_speed_mbps":0,"started":true,"rx_queues":1,"tx_queues":1,"workers":[],"socket":null,"promiscuous":false,)"
       R"("capabilities":{"max_segments":8,"receives_chains":false,"multicast":"joined groups","removal_events":true},)"
       R"("problem":"","addresses":[],)"
       R"("ipv6":{"mtu":2044,"reason":"","addresses":[{"address":"fe80::1/64",)"

@@ -149,6 +149,79 @@ TEST_F(Handoff, IoModeCrossesWorkers) {
   EXPECT_EQ(sent_by_port(kEth1), Frames{frame});
 }
 
+/// Both workers receive from both ports. Worker 0 owns the ports.
+class PortQueues : public TxTest {
+ protected:
+  void SetUp() override {
+    WorkerFixture::SetUp();
+    configs.resize(2);
+    for (std::uint16_t i = 0; i < 2; ++i) {
+      configs[i].queues.resize(entries.size());
+      for (const auto port : {kEth0, kEth1}) configs[i].queues[port] = {{i}, i};
+    }
+  }
+  /// A frame to a host behind eth1 arrives on a queue of eth0.
+  void receive_on(unsigned queue, std::uint16_t id = 0) {
+    receive_on_queue(kEth0, queue, mbuf(to_eth0(packet(id).bytes())));
+  }
+  static Ip4 packet(std::uint16_t id) { return {.dst = "192.168.2.10", .id = id}; }
+  static Bytes sent(std::uint16_t id) {
+    return ethernet(mac(0x20), mac(0xa1), 0x0800, forwarded(packet(id)));
+  }
+};
+
+TEST_F(PortQueues, P14_PacketsStayOnTheWorkerThatReceivesThem) {
+  start_with_neighbours();
+  receive_on(1, 5);
+  receive_on(1, 6);
+  EXPECT_EQ(worker(0).iterate(), 0U) << "the queue is worker 1's";
+  EXPECT_EQ(worker(1).iterate(), 2U);
+  EXPECT_EQ(sent_by_port(kEth1, 1), (Frames{sent(5), sent(6)}));
+  EXPECT_EQ(sent_by_port(kEth1, 0), Frames{});
+  EXPECT_EQ(worker(1).counters(kEth0).rx_packets.get(), 2U);
+  EXPECT_EQ(worker(1).counters(kEth1).tx_packets.get(), 2U);
+
+  receive_on(0);
+  EXPECT_EQ(worker(1).iterate(), 0U);
+  EXPECT_EQ(worker(0).iterate(), 1U);
+  EXPECT_EQ(sent_by_port(kEth1, 0), Frames{sent(0)});
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(PortQueues, P14_WorkerWithoutATransmitQueueHandsPacketsToTheOwner) {
+  configs[1].queues[kEth1].eth_tx.reset();
+  start_with_neighbours();
+  receive_on(1);
+  worker(1).iterate();
+  EXPECT_EQ(sent_by_port(kEth1, 0), Frames{});
+  EXPECT_EQ(worker(0).iterate(), 1U);
+  EXPECT_EQ(sent_by_port(kEth1, 0), Frames{sent(0)});
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(PortQueues, P14_WorkerPollsEachOfItsQueues) {
+  configs[0].queues[kEth0].eth_rx = {1, 0};
+  configs[1].queues[kEth0].eth_rx.clear();
+  start_with_neighbours();
+  receive_on(0, 1);
+  receive_on(1, 2);
+  EXPECT_EQ(worker(1).iterate(), 0U);
+  EXPECT_EQ(worker(0).iterate(), 2U);
+  EXPECT_EQ(sent_by_port(kEth1, 0), (Frames{sent(2), sent(1)})) << "in the order of the queues";
+}
+
+TEST_F(PortQueues, P14_StoppedDeviceIsLeftAloneByAllWorkers) {
+  start_with_neighbours();
+  entries[kEth0].device_stopped = true;
+  for (const unsigned queue : {0, 1}) receive_on(queue);
+  loop();
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(worker(i).counters(kEth0).rx_packets.get(), 0U);
+  entries[kEth0].device_stopped = false;
+  loop();
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(worker(i).counters(kEth0).rx_packets.get(), 1U);
+  for (const unsigned queue : {0, 1}) EXPECT_EQ(sent_by_port(kEth1, queue).size(), 1U);
+}
+
 class IoForward : public TxTest {
  protected:
   void SetUp() override {

@@ -196,6 +196,9 @@ TEST_F(WorkerTest, RefusesAConfigurationThatCannotWork) {
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.hcas.push_back(nullptr); }));
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.punt.interval_us = 0; }));
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.neighbour_capacity = 0; }));
+  EXPECT_TRUE(refused([](WorkerConfig& c) { c.queues.pop_back(); }));
+  EXPECT_TRUE(refused([](WorkerConfig& c) { c.queues[kEth0].eth_tx.reset(); }))
+      << "others hand their packets to it";
   // The interfaces belong to another worker, and there is no ring to it.
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.number = 1; }));
   entries[kIb0].ud_queue = nullptr;

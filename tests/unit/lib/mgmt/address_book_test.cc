@@ -115,7 +115,7 @@ TEST_F(AddressBookTest, RefusedRedirectsAreToldOfOnceASecond) {
 TEST_F(AddressBookTest, AnAddressStaysOwnWhileItIsNotInUse) {
   using table::NextHopKind;
   FakeInterface iface;
-  interfaces.add(0).control = &iface;
+  interfaces.add({0}).control = &iface;
   const auto own = *wire::parse_prefix("fd00::1/64"), other = *wire::parse_prefix("fd00::2/64");
   const auto local = *wire::parse_prefix("fe80::1/64"), v4 = *wire::parse_prefix("10.0.0.1/24");
   for (const auto& address : {own, local, v4}) book.address_ready(0, address);

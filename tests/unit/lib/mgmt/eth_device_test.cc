@@ -28,7 +28,7 @@ class EthDeviceTest : public NodeFixture {
   EthDevice open() const {
     EthDeviceConfig config;
     config.device = ethernet.name;
-    config.pool = outside_pool;
+    config.rx_pools = {outside_pool};
     std::uint16_t port = 0;
     EXPECT_EQ(rte_eth_dev_get_port_by_name(ethernet.name.c_str(), &port), 0);
     EXPECT_EQ(rte_eth_promiscuous_disable(port), 0);  // a ring ethdev starts in promiscuous mode

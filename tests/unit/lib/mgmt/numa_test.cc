@@ -69,7 +69,7 @@ TEST_F(NumaTest, WhatAWorkerUsesIsOnTheNodeOfItsLcore) {
   constexpr unsigned kWorkers = 6;
   NodeConfig c = config();
   c.worker.count = kWorkers;
-  c.worker.assign = {{"eth0", 3}, {"soft0", 4}};
+  c.worker.assign = {{"eth0", {3}}, {"soft0", {4}}};
   std::vector<unsigned> lcores(kWorkers);
   std::iota(lcores.begin(), lcores.end(), 1U);
   HcaResources given;
@@ -117,7 +117,7 @@ TEST_F(NumaTest, FragmentsAreOnTheNodeOfTheWorkerThatCuts) {
   c.neighbours = {{"eth0", *wire::parse_ip("192.168.1.2"), "02:00:00:00:00:09"},
                   {"eth1", *wire::parse_ip("192.168.2.2"), "02:00:00:00:00:09"}};
   c.worker.count = 2;
-  c.worker.assign = {{"eth0", 0}, {"eth1", 1}};
+  c.worker.assign = {{"eth0", {0}}, {"eth1", {1}}};
   const auto built = build_node(
       c, {0, {3, 5}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
   ASSERT_TRUE(built);

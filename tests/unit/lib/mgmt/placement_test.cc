@@ -3,6 +3,7 @@
 // invents.
 #include "lib/mgmt/worker/placement.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -39,14 +40,14 @@ TEST(Placement, OneNodeHasOnePool) {
 
 TEST(Placement, BuffersAreOnTheNodeOfTheWorkerThatPolls) {
   NodeConfig c = ports(3, 2);
-  c.worker.assign["eth0"] = 1;  // eth1 is the next worker 1's, eth2 worker 0's
+  c.worker.assign["eth0"] = {1};  // eth1 is the next worker 1's, eth2 worker 0's
   const auto pools = plan_pools(c, {{1, 0}, 1});
   const unsigned rings = handoff_depth(2);
   ASSERT_EQ(pools.size(), 2U);
   EXPECT_EQ(pools[0].socket, 1);
-  EXPECT_EQ(pools[0].mbufs, 1 * 1024 + kWorker + rings + kManagement);
+  EXPECT_EQ(pools[0].mbufs, 1 * 512 + 3 * 512 + kWorker + rings + kManagement);
   EXPECT_EQ(pools[1].socket, 0);
-  EXPECT_EQ(pools[1].mbufs, 2 * 1024 + kWorker + rings);
+  EXPECT_EQ(pools[1].mbufs, 2 * 512 + 3 * 512 + kWorker + rings);
 }
 
 TEST(Placement, ManagementSharesWhereNoWorkerIsBesideIt) {
@@ -65,7 +66,7 @@ TEST(Placement, RingsBetweenWorkersAreCounted) {
     EXPECT_EQ(depth & (depth - 1), 0U) << "a ring's size";
     EXPECT_GE(depth, 512U);
     EXPECT_EQ(sum(plan_pools(ports(2, workers), topology)),
-              2U * 1024 + workers * (kWorker + (workers - 1) * depth) + kManagement);
+              2U * 512 + workers * (2 * 512 + kWorker + (workers - 1) * depth) + kManagement);
     if (workers <= 17) {
       EXPECT_LE((workers - 1) * depth, 8192U);
     }
@@ -101,9 +102,45 @@ TEST(Placement, AGivenNumberIsShared) {
 
 TEST(Placement, AssignmentsComeFirst) {
   NodeConfig c = ports(0, 3);
-  c.worker.assign["x"] = 2;
-  EXPECT_EQ(owner_of(c, "x", 0), 2U);
-  for (unsigned i = 0; i < 7; ++i) EXPECT_EQ(owner_of(c, "y", i), i % 3);
+  c.worker.assign["x"] = {2, 0};
+  EXPECT_EQ(receivers_of(c, "x", 1), (std::vector{2U, 0U}));
+  for (unsigned i = 0; i < 7; ++i) EXPECT_EQ(receivers_of(c, "y", i), std::vector{i % 3});
+}
+
+TEST(Placement, EachReceiverOfAPortHasMbufsForItsQueues) {
+  NodeConfig c = ports(1, 3);
+  c.rxd = 256;
+  c.txd = 128;
+  const auto mbufs = [&c](std::vector<unsigned> receivers) {
+    c.worker.assign["eth0"] = std::move(receivers);
+    std::vector<unsigned> all;
+    for (const PoolPlan& p : plan_pools(c, {{0, 1, 2}, 3})) all.push_back(p.mbufs);
+    return all;
+  };
+  const unsigned each = kWorker + 2 * handoff_depth(3) + 128;
+  EXPECT_EQ(mbufs({2}), (std::vector{each + kManagement, each, each + 256}));
+  EXPECT_EQ(mbufs({2, 1}), (std::vector{each + kManagement, each + 256, each + 256}));
+}
+
+/// Queues as "rx rx/tx" of each worker.
+std::vector<std::string> shared(const std::vector<unsigned>& receivers, unsigned workers,
+                                std::uint16_t rx, std::uint16_t tx) {
+  std::vector<std::string> rows;
+  for (const fwd::InterfaceQueues& q : share_queues(receivers, workers, rx, tx))
+    rows.push_back(
+        fmt::format("{}/{}", fmt::join(q.eth_rx, " "), q.eth_tx ? std::to_string(*q.eth_tx) : "-"));
+  return rows;
+}
+
+TEST(Placement, QueuesAreSharedWithReceiversFirst) {
+  using Rows = std::vector<std::string>;
+  EXPECT_EQ(shared({0}, 1, 1, 1), (Rows{"0/0"}));
+  EXPECT_EQ(shared({1}, 3, 1, 3), (Rows{"/1", "0/0", "/2"}));
+  EXPECT_EQ(shared({2, 0}, 3, 2, 3), (Rows{"1/1", "/2", "0/0"}));
+  EXPECT_EQ(shared({2, 0}, 3, 2, 2), (Rows{"1/1", "/-", "0/0"})) << "worker 1 hands over";
+  EXPECT_EQ(shared({2, 0}, 3, 2, 1), (Rows{"1/-", "/-", "0/0"}));
+  EXPECT_EQ(shared({1, 0}, 2, 5, 1), (Rows{"1 3/-", "0 2 4/0"})) << "more queues than receivers";
+  EXPECT_EQ(shared({0}, 1, 1, 4), (Rows{"0/0"})) << "more transmit queues than workers";
 }
 
 }  // namespace

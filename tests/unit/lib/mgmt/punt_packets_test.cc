@@ -51,7 +51,7 @@ class PuntPackets : public testing::Test,
     ASSERT_TRUE(channel);
     workers_.all().push_back({std::move(*channel), nullptr, 0});
     for (FakeInterface& control : controls_) {
-      InterfaceSlot& slot = interfaces_.add(0);
+      InterfaceSlot& slot = interfaces_.add({0});
       slot.control = &control;
       slot.usable = {*wire::parse_prefix("192.168.1.1/24"), *wire::parse_prefix("fd00:1::1/64")};
     }

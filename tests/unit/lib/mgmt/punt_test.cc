@@ -40,7 +40,7 @@ class PuntTest : public testing::Test,
     auto channel = WorkerChannel::create(77, -1);
     ASSERT_TRUE(channel);
     workers_.all().push_back({std::move(*channel), nullptr, 0});
-    InterfaceSlot& slot = interfaces_.add(0);
+    InterfaceSlot& slot = interfaces_.add({0});
     slot.control = &control_;
     slot.usable = {*wire::parse_prefix("192.168.1.1/24"), *wire::parse_prefix("fd00:1::1/64")};
     injector_.emplace(interfaces_, workers_, InjectBuffers{pool_, pool_});

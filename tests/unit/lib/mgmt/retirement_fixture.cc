@@ -137,7 +137,7 @@ void RetirementFixture::SetUp() {
   for (const table::InterfaceId i : {kEth0, kEth1, kIb0, kIb1}) {
     entries[i].owner = i < kIb0 ? 0 : static_cast<std::uint8_t>(i - kIb0 + 1);
     if (i >= kIb0) entries[i].receive_queue = &receive_queues[i - kIb0];
-    interfaces_.add(entries[i].owner);
+    interfaces_.add({entries[i].owner});
   }
   settings.burst = fwd::kMaxBurst;
   neighbour_capacity = kNumbers;

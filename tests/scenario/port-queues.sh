@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Two workers share an Ethernet port: a TAP with two queues, over which the kernel spreads the flows of its host. Each
+# worker forwards its flows from end to end, and the packets of a flow stay in order.
+# shows: P-14
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+
+lab_begin queues
+NODES=(a b)
+LAB_WORKERS=2
+NODE_TABLES[a]=$'\n[worker]\ncount = 2\nassign = { eth0 = [0, 1], soft0 = 1 }\n'
+lab_fabric "$CABLE_MTU"
+scenario_host b
+lab_space a
+lab_cable a "$CABLE_MTU"
+scenario_config a 1500 net_tap0 net_af_packet1
+node_start a "$LAB_DIR/a.toml" --vdev=net_tap0,iface=eth0 "$(cable_device a)" -- --prometheus 127.0.0.1:0
+node_ready a
+scenario_node b
+# net_tap gives the kernel's end of the TAP its own MAC address.
+ip -n "$LAB-a" link set eth0 address 02:00:00:00:00:01 up
+lab_host_address a 192.168.1.2/24 192.168.1.1
+for node in a b; do wait_for 20 "the link of node $node to come up" link_up "$node"; done
+row "ping" ping_all a "$(host_address b)"
+
+port_field() { cli a "show port info all json" | json "d[0]['$1']"; }
+expect "receive queues" "$(port_field rx_queues)" 2
+expect "transmit queues" "$(port_field tx_queues)" 2
+expect "workers" "$(port_field workers)" "[0, 1]"
+
+metrics=$(sed -nE 's|.*serving metrics at http://127\.0\.0\.1:([0-9]+)/metrics|\1|p' "$LAB_DIR/a.log")
+# packets DIRECTION WORKER: those on eth0 by the queue that the worker has there.
+packets() {
+  in_host a "$(dirname "${BASH_SOURCE[0]}")/scrape.py" "$metrics" \
+    "m('ipoib_queue_$1_packets_total', interface='eth0', queue='$2', worker='$2')"
+}
+
+# --- 32 flows from the host behind the port: one worker would get all of them with a probability of 2^-31. The kernel
+# moves a flow to the queue by which its answers come, so nothing answers these.
+flows=32
+each=100
+python=$(dirname "${BASH_SOURCE[0]}")/udp_flows.py
+in_host b timeout 60 "$python" receive $((flows * each)) >"$LAB_DIR/flows.json" 2>"$LAB_DIR/flows.error" &
+receiver=$!
+LAB_PIDS+=("$receiver")
+wait_for 10 "the receiver of the flows" grep -qs ready "$LAB_DIR/flows.error"
+before=("$(packets receive 0)" "$(packets receive 1)")
+in_host a "$python" send "$(host_address b)" $flows $each
+wait "$receiver"
+flows_field() { json "d['$1']" <"$LAB_DIR/flows.json"; }
+for worker in 0 1; do
+  got=$(($(packets receive "$worker") - before[worker]))
+  ((got >= each)) || fail "worker $worker received $got packets of $flows flows with $each packets each"
+  row "packets of worker $worker" echo "$got"
+done
+expect "flows" "$(flows_field flows)" $flows
+expect "packets" "$(flows_field packets)" $((flows * each))
+expect "packets that another one of their flow overtook" "$(flows_field overtaken)" 0
+
+# --- The worker of the link sends the other direction by its own queue of the port, whoever owns the port.
+before=("$(packets transmit 0)" "$(packets transmit 1)")
+row "ping in the other direction" ping_all b 192.168.1.2
+got=$(($(packets transmit 1) - before[1]))
+((got >= 20)) || fail "worker 1 sent $got of 20 packets by its own queue"
+expect "packets that were handed over" "$(cli a 'show drops json' | json \
+  "sum(x['packets'] for x in d if x['reason'] == 'handoff_ring_full')")" 0

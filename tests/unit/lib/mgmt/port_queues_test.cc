@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queues of Ethernet ports: their number by device and workers, the spread of flows over them, and
+// a node whose workers share a port.
+#include <rte_bus_vdev.h>
+#include <rte_cycles.h>
+#include <rte_thash.h>
+
+#include <map>
+
+#include "lib/mgmt/device/eth_device.h"
+#include "lib/mgmt/node/node_assembly.h"
+#include "lib/mgmt/node/node_builder.h"
+#include "tests/support/device_faults.h"
+#include "tests/unit/lib/mgmt/node_fixture.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+struct Queues {
+  const char* driver;
+  unsigned max_rx, max_tx, receivers, senders;
+  unsigned rx, tx;
+};
+
+TEST(PortQueues, P14_NumbersFollowTheWorkersAndTheDevice) {
+  for (const Queues& q :
+       {Queues{"net_ice", 256, 256, 1, 1, 1, 1}, Queues{"net_ice", 256, 256, 3, 5, 3, 5},
+        Queues{"net_ixgbe_vf", 4, 2, 3, 5, 3, 2},
+        // The device or its peer has queues in pairs.
+        Queues{"net_tap", 16, 16, 1, 4, 1, 1}, Queues{"net_memif", 255, 255, 2, 4, 2, 2},
+        // Packets arrive at all queues that were given when the device was created.
+        Queues{"net_af_packet", 2, 2, 1, 4, 2, 2}, Queues{"net_ring", 4, 1, 3, 3, 4, 1}}) {
+    rte_eth_dev_info info{};
+    info.driver_name = q.driver;
+    info.max_rx_queues = static_cast<std::uint16_t>(q.max_rx);
+    info.max_tx_queues = static_cast<std::uint16_t>(q.max_tx);
+    const auto numbers = queues_for(info, q.receivers, q.senders);
+    ASSERT_TRUE(numbers);
+    EXPECT_EQ(numbers->rx, q.rx) << q.driver;
+    EXPECT_EQ(numbers->tx, q.tx) << q.driver;
+    const auto too_many = queues_for(info, q.max_rx + 1, q.senders);
+    ASSERT_FALSE(too_many);
+    EXPECT_EQ(too_many.error().code, Errc::kUnavailable);
+    EXPECT_EQ(too_many.error().what, fmt::format("the device has {} receive queues, and {} workers "
+                                                 "receive",
+                                                 q.max_rx, q.max_rx + 1));
+  }
+}
+
+/// A device without a wire. Its driver has RSS with 128 hash values.
+class RssTest : public NodeFixture {
+ protected:
+  void SetUp() override {
+    DeviceFaults::reset();
+    ASSERT_EQ(rte_vdev_init("net_null7", ""), 0);
+  }
+  void TearDown() override {
+    DeviceFaults::reset();
+    EXPECT_EQ(rte_vdev_uninit("net_null7"), 0);
+  }
+  static Result<EthDevice> open(std::size_t receivers, unsigned senders) {
+    EthDeviceConfig config;
+    config.device = "net_null7";
+    config.rx_pools.assign(receivers, outside_pool);
+    config.senders = senders;
+    return EthDevice::open(config);
+  }
+  /// Number of hash values by receive queue.
+  static std::map<unsigned, unsigned> hashes(const EthDevice& device) {
+    std::array<rte_eth_rss_reta_entry64, 2> table{};
+    for (auto& group : table) group.mask = ~std::uint64_t{0};
+    EXPECT_EQ(rte_eth_dev_rss_reta_query(device.port(), table.data(), 128), 0);
+    std::map<unsigned, unsigned> shares;
+    for (const auto& group : table)
+      for (const std::uint16_t queue : group.reta) ++shares[queue];
+    return shares;
+  }
+
+  DeviceFaults& asked = DeviceFaults::get();
+};
+
+TEST_F(RssTest, P14_HashValuesAreSharedEvenly) {
+  auto device = open(3, 5);
+  ASSERT_TRUE(device) << device.error().what;
+  EXPECT_EQ(asked.rx_queues, 3);
+  EXPECT_EQ(asked.tx_queues, 5);
+  const std::map<unsigned, unsigned> even{{0, 43}, {1, 43}, {2, 42}};
+  EXPECT_EQ(hashes(*device), even);
+
+  // A device may forget its table when it stops.
+  DropCounters drops;
+  ASSERT_TRUE(device->stop(drops));
+  std::array<rte_eth_rss_reta_entry64, 2> one{};
+  for (auto& group : one) group.mask = ~std::uint64_t{0};
+  ASSERT_EQ(rte_eth_dev_rss_reta_update(device->port(), one.data(), 128), 0);
+  ASSERT_TRUE(device->start(drops));
+  EXPECT_EQ(hashes(*device), even);
+}
+
+/// Hash of the addresses and ports with the key that the device was given.
+std::uint32_t hash(const std::vector<std::uint8_t>& key, rte_ipv4_tuple tuple) {
+  return rte_softrss(reinterpret_cast<std::uint32_t*>(&tuple), RTE_THASH_V4_L4_LEN, key.data());
+}
+
+TEST_F(RssTest, P14_BothDirectionsOfAFlowHaveOneHash) {
+  asked.says = [](rte_eth_dev_info& info) { info.hash_key_size = 40; };
+  const auto device = open(2, 2);
+  ASSERT_TRUE(device) << device.error().what;
+  EXPECT_NE(asked.rss_hf & RTE_ETH_RSS_NONFRAG_IPV4_TCP, 0U);
+  EXPECT_NE(asked.rss_hf & RTE_ETH_RSS_NONFRAG_IPV6_UDP, 0U);
+  ASSERT_EQ(asked.rss_key.size(), 40U);
+  rte_ipv4_tuple there{}, back{};
+  there.src_addr = back.dst_addr = 0xc0a8'0102;
+  there.dst_addr = back.src_addr = 0x0a00'0007;
+  there.sport = back.dport = 40'000;
+  there.dport = back.sport = 443;
+  EXPECT_EQ(hash(asked.rss_key, there), hash(asked.rss_key, back));
+  back.dport = 40'001;
+  EXPECT_NE(hash(asked.rss_key, there), hash(asked.rss_key, back)) << "another flow";
+}
+
+TEST_F(RssTest, P14_OneQueueHasNoRss) {
+  const auto device = open(1, 2);
+  ASSERT_TRUE(device) << device.error().what;
+  EXPECT_EQ(asked.rss_hf, 0U);
+}
+
+TEST_F(RssTest, P14_DeviceWithFewerQueuesThanReceiversIsRefused) {
+  asked.says = [](rte_eth_dev_info& info) { info.max_rx_queues = 2; };
+  const auto device = open(3, 3);
+  ASSERT_FALSE(device);
+  EXPECT_EQ(device.error().what,
+            "net_null7: the device has 2 receive queues, and 3 workers receive");
+}
+
+/// A device with two queues in each direction.
+struct TwoQueues {
+  TwoQueues() {
+    static int count = 0;
+    const std::string unique = "two" + std::to_string(count++);
+    for (std::size_t i = 0; i < 2; ++i) {
+      in[i] = rte_ring_create((unique + "_in" + std::to_string(i)).c_str(), 64, SOCKET_ID_ANY, 0);
+      out[i] = rte_ring_create((unique + "_out" + std::to_string(i)).c_str(), 64, SOCKET_ID_ANY, 0);
+    }
+    name = test::name_of_port(test::add_ring_port(unique, in, out));
+  }
+  std::array<rte_ring*, 2> in{}, out{};
+  std::string name;
+};
+
+struct SharedPortTest : NodeFixture {
+  /// Workers 1 and 0 share eth0, in this order; worker 0 owns the cable.
+  void begin() {
+    NodeConfig c = config();
+    c.ports[0].device = port.name;
+    c.worker.count = 2;
+    c.worker.assign = {{"eth0", {1, 0}}, {"soft0", {0}}};
+    auto built = build_node(
+        c, {0, {1, 2}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
+    ASSERT_TRUE(built) << built.error().what;
+    node = std::move(*built);
+    node->runner.start();
+    for (int i = 0; i < 10; ++i) pass();
+  }
+  void pass() {
+    node->runner.run_once();
+    for (WorkerHandle& w : node->parts->workers.all()) w.worker->iterate(node->parts->clock.tsc());
+  }
+  void TearDown() override {
+    if (node == nullptr) return;
+    node->runner.begin_to_leave();
+    for (int i = 0; i < 10; ++i) pass();
+    EXPECT_TRUE(node->runner.has_left());
+  }
+  EthernetPortInfo row() const { return node->faces.view.ports()[0]; }
+
+  TwoQueues port;
+  std::unique_ptr<NodeAssembly> node;
+};
+
+TEST_F(SharedPortTest, P14_IsServedAndShownByBothWorkers) {
+  begin();
+  EXPECT_EQ(row().rx_queues, 2U);
+  EXPECT_EQ(row().tx_queues, 2U);
+  EXPECT_EQ(row().workers, (std::vector{1U, 0U}));
+  for (const WorkerInfo& w : node->faces.stats.workers())
+    EXPECT_EQ(std::count(w.interfaces.begin(), w.interfaces.end(), "eth0"), 1) << w.number;
+
+  give(port.in[1], ethernet_frame(0x0800, echo_request(), row().mac));
+  pass();
+  std::map<unsigned, std::pair<unsigned, std::uint64_t>> received;  // by worker: queue and packets
+  for (const QueueTotals& q : node->faces.stats.totals().queues)
+    if (q.interface == "eth0") received[q.worker] = {q.queue, q.rx_packets};
+  EXPECT_EQ(received, (decltype(received){{0, {1, 1}}, {1, {0, 0}}}));
+}
+
+// What nobody has taken is dropped and counted, whichever queue it waits on.
+TEST_F(SharedPortTest, P14_StopDrainsAllQueues) {
+  begin();
+  for (rte_ring* ring : port.in) give(ring, ethernet_frame(0x0800, echo_request(), row().mac));
+  ASSERT_TRUE(node->faces.control.set_port_started("eth0", false));
+  EXPECT_EQ(row().traffic.drops[static_cast<std::size_t>(Drop::kLinkDown)], 2U);
+  ASSERT_TRUE(node->faces.control.set_port_started("eth0", true));
+}
+
+TEST_F(SharedPortTest, P14_ACableWithTwoQueuesIsRefused) {
+  NodeConfig c = config();
+  c.hcas[0].wire = port.name;
+  const auto refused = Node::create(c, {0, {1}}, make_soft);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().what,
+            "hca soft0: " + port.name + " receives on 2 queues, and a cable has one");
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
