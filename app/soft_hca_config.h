@@ -14,6 +14,8 @@ namespace ipoib::app {
   soft::SoftHcaConfig soft;
   soft.name = config.name;
   soft.port_id = resources.ethdev_port;
+  soft.rx_queues = resources.cable_rx;
+  soft.workers = resources.cable_tx;
   soft.attr.guid = config.guid;
   soft.attr.lid = config.lid;
   soft.attr.sm_lid = config.sm_lid;

@@ -68,28 +68,31 @@ void AhTable::Free::operator()(void* memory) const noexcept {
 /// The elements are those of zero octets; zero octets of a template are a handle that does not
 /// exist. DPDK keeps free memory zeroed, so pages of numbers that are never used stay untouched.
 template <class T>
-AhTable::Memory<T> AhTable::allocate(const char* name, int socket_id) {
-  return Memory<T>{static_cast<T*>(
-      rte_zmalloc_socket(name, kCapacity * sizeof(T), RTE_CACHE_LINE_SIZE, socket_id))};
+AhTable::Memory<T> AhTable::allocate(const char* name, int socket_id, unsigned tables) {
+  return Memory<T>{static_cast<T*>(rte_zmalloc_socket(
+      name, std::size_t{tables} * kCapacity * sizeof(T), RTE_CACHE_LINE_SIZE, socket_id))};
 }
 
 Result<std::unique_ptr<AhTable>> AhTable::create(int socket_id, std::uint64_t tsc_hz,
-                                                 fabric::Retirement& retirement) {
+                                                 fabric::Retirement& retirement, unsigned workers) {
   auto slots = allocate<AhTemplate>("soft_ah", socket_id);
-  auto buckets = allocate<RateBucket>("soft_rate", socket_id);
+  auto buckets = allocate<RateBucket>("soft_rate", socket_id, workers);
   auto qkeys = allocate<std::atomic<std::uint32_t>>("soft_qkey", socket_id);
   if (slots == nullptr || buckets == nullptr || qkeys == nullptr)
-    return fail(Errc::kNoResources, "no memory for {} address handles ({} octets)", kCapacity,
-                kCapacity * (sizeof(AhTemplate) + sizeof(RateBucket) + sizeof(std::uint32_t)));
+    return fail(
+        Errc::kNoResources, "no memory for {} address handles ({} octets)", kCapacity,
+        kCapacity * (sizeof(AhTemplate) + workers * sizeof(RateBucket) + sizeof(std::uint32_t)));
   return std::unique_ptr<AhTable>{new AhTable{std::move(slots), std::move(buckets),
-                                              std::move(qkeys), socket_id, tsc_hz, retirement}};
+                                              std::move(qkeys), socket_id, tsc_hz, retirement,
+                                              workers}};
 }
 
 AhTable::AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets,
                  Memory<std::atomic<std::uint32_t>> qkeys, int socket_id, std::uint64_t tsc_hz,
-                 fabric::Retirement& retirement)
+                 fabric::Retirement& retirement, unsigned workers)
     : slots_{slots.get()},
       buckets_{std::move(buckets)},
+      workers_{workers},
       qkeys_{std::move(qkeys)},
       owned_{std::move(slots)},
       socket_id_{socket_id},
@@ -112,8 +115,7 @@ Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric:
                 "all {} address handles of the port are in use or not yet reclaimed ({})",
                 kCapacity, retired_.size());
   }
-  if (const unsigned mbps = limiting_mbps(to.rate, port.rate); mbps != 0)
-    buckets_[ah] = RateBucket::of(mbps, tsc_hz_);
+  if (const unsigned mbps = limiting_mbps(to.rate, port.rate); mbps != 0) limit(ah, mbps);
   if (to.qkey) qkeys_[ah].store(*to.qkey, std::memory_order_relaxed);
   slid_.store(port.lid, std::memory_order_relaxed);
   AhTemplate& slot = owned_[ah];
@@ -121,6 +123,12 @@ Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric:
   // The worker learns the number through a ring, whose release and acquire order the template too.
   slot.kind.store(kind, std::memory_order_release);
   return ah;
+}
+
+/// Fills the handle's buckets, which no worker uses yet.
+void AhTable::limit(fabric::AhIndex ah, unsigned mbps) {
+  for (std::size_t worker = 0; worker < workers_; ++worker)
+    buckets_[worker * kCapacity + ah] = RateBucket::of(mbps, tsc_hz_);
 }
 
 void AhTable::remove(fabric::AhIndex ah) {
@@ -141,7 +149,7 @@ Status AhTable::rebuild(const fabric::PortAttr& port, const fabric::Grace& grace
     const AhKind kind = make_template(port, attrs_[ah], fresh[ah]);
     // A bucket in use stays, because it depends on the path alone.
     if ((kind.route & ~old.route & AhKind::kLimited) != 0)
-      buckets_[ah] = RateBucket::of(limiting_mbps(attrs_[ah].rate, port.rate), tsc_hz_);
+      limit(ah, limiting_mbps(attrs_[ah].rate, port.rate));
     fresh[ah].kind.store(kind, std::memory_order_relaxed);
   }
   slots_.store(fresh.get(), std::memory_order_release);

@@ -52,15 +52,18 @@ static_assert(sizeof(AhTemplate) == 64 && std::atomic<AhKind>::is_always_lock_fr
 /// Fills `out` except its `kind`, which is returned.
 AhKind make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhTemplate& out);
 
-/// Fixed capacity. Management lcore, except view() (any thread) and bucket() (the worker).
+/// Fixed capacity. Management lcore, except view() (any thread) and bucket() (the worker that it
+/// names). Each worker that sends has a bucket for each handle, as each queue pair of a hardware HCA
+/// keeps to the rate by itself.
 class AhTable {
  public:
   static constexpr std::uint32_t kCapacity = 65'536;
 
   /// kNoResources: no memory for the table. `tsc_hz` is the frequency of the clock that the buckets
-  /// use. `retirement` must outlive the table.
+  /// use. `retirement` must outlive the table. `workers`: those that send.
   [[nodiscard]] static Result<std::unique_ptr<AhTable>> create(int socket_id, std::uint64_t tsc_hz,
-                                                               fabric::Retirement& retirement);
+                                                               fabric::Retirement& retirement,
+                                                               unsigned workers = 1);
   AhTable(const AhTable&) = delete;
   AhTable& operator=(const AhTable&) = delete;
 
@@ -110,10 +113,10 @@ class AhTable {
     return View{slots_.load(std::memory_order_acquire)};
   }
   /// Bucket of a handle for which View::find() reports kLimited.
-  [[nodiscard]] RateBucket& bucket(fabric::AhIndex ah) const noexcept {
+  [[nodiscard]] RateBucket& bucket(fabric::AhIndex ah, unsigned worker) const noexcept {
     expects_worker();
-    expects(ah < kCapacity, "the number is a handle's");
-    return buckets_[ah];
+    expects(ah < kCapacity && worker < workers_, "the number is a handle's, the worker sends");
+    return buckets_[std::size_t{worker} * kCapacity + ah];
   }
 
   /// Q_Key of a handle for which View::find() reports kQkey.
@@ -131,13 +134,15 @@ class AhTable {
 
   AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets,
           Memory<std::atomic<std::uint32_t>> qkeys, int socket_id, std::uint64_t tsc_hz,
-          fabric::Retirement& retirement);
+          fabric::Retirement& retirement, unsigned workers);
   template <class T>
-  [[nodiscard]] static Memory<T> allocate(const char* name, int socket_id);
+  [[nodiscard]] static Memory<T> allocate(const char* name, int socket_id, unsigned tables = 1);
+  void limit(fabric::AhIndex ah, unsigned mbps);
   std::atomic<AhTemplate*> slots_;  ///< Points to owned_.
   std::atomic<std::uint32_t> version_{0};
   std::atomic<std::uint16_t> slid_{0};
-  Memory<RateBucket> buckets_;
+  Memory<RateBucket> buckets_;  ///< kCapacity for each worker.
+  unsigned workers_;
   Memory<std::atomic<std::uint32_t>> qkeys_;  ///< Ordered by the store of the handle's kind.
   Memory<AhTemplate> owned_;
   std::vector<fabric::AhAttr> attrs_;  ///< Attributes by number, for all numbers ever used.

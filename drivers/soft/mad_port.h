@@ -20,11 +20,6 @@
 
 namespace ipoib::soft {
 
-struct RingDeleter {
-  void operator()(rte_ring* ring) const noexcept { rte_ring_free(ring); }
-};
-using RingPtr = std::unique_ptr<rte_ring, RingDeleter>;
-
 /// Management lcore only.
 class SoftMadPort final : public fabric::MadPort {
  public:

@@ -55,13 +55,22 @@ Status check_config(const SoftHcaConfig& config, bool managed) {
 }
 
 Status check_ethdev(const SoftHcaConfig& config) {
-  if (rte_eth_dev_is_valid_port(config.port_id) == 0)
+  rte_eth_dev_info info{};
+  if (rte_eth_dev_info_get(config.port_id, &info) != 0)
     return fail(Errc::kNotFound, "{}: no ethdev {}", config.name, config.port_id);
   const unsigned ib_mtu = wire::mtu_octets(config.attr.mtu);
   const auto eth_mtu = static_cast<std::uint16_t>(ib_mtu + kEthMtuOverhead);
   if (const Status fits = fabric::require_ethdev_mtu(config.port_id, eth_mtu); !fits)
     return fail(fits.error().code, "{}: {} for an IB MTU of {}", config.name, fits.error().what,
                 ib_mtu);
+  if (config.rx_queues < 1 || config.rx_queues > info.nb_rx_queues || config.workers < 1 ||
+      config.workers > info.nb_tx_queues)
+    return fail(
+        Errc::kInvalidArgument,
+        "{}: {} receive queues and {} workers, but ethdev {} has {} receive and {} transmit "
+        "queues",
+        config.name, config.rx_queues, config.workers, config.port_id, info.nb_rx_queues,
+        info.nb_tx_queues);
   return {};
 }
 
@@ -81,10 +90,12 @@ SoftHcaConfig with_defaults(SoftHcaConfig config) {
   return config;
 }
 
-Result<RingPtr> create_mad_ring(const SoftHcaConfig& config, const char* direction) {
-  const std::string name = fmt::format("soft{}_mad_{}", config.port_id, direction);
-  RingPtr ring{rte_ring_create(name.c_str(), SoftMadPort::kRingSize, config.socket_id,
-                               RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ)};
+/// Creates a ring with one producer and one consumer.
+Result<fabric::RingPtr> create_ring(const SoftHcaConfig& config, const std::string& what,
+                                    unsigned size) {
+  const std::string name = fmt::format("soft{}_{}", config.port_id, what);
+  fabric::RingPtr ring{rte_ring_create(name.c_str(), size, config.socket_id,
+                                       RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ)};
   if (ring != nullptr) return ring;
   if (rte_errno == EEXIST)
     return fail(Errc::kExists, "{}: ethdev {} is already the cable of another software HCA",
@@ -115,21 +126,29 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config,
                 "{}: mbufs of mempool {} are too small for a MAD of {} octets", config.name,
                 config.control_pool->name, SoftMadPort::kFrameLen);
   if (Status ok = fabric::register_packet_meta(); !ok) return tl::make_unexpected(ok.error());
-  Result<RingPtr> mads_out = create_mad_ring(config, "out");
+  Result<fabric::RingPtr> mads_out = create_ring(config, "mad_out", SoftMadPort::kRingSize);
   if (!mads_out) return tl::make_unexpected(mads_out.error());
-  Result<RingPtr> mads_in = create_mad_ring(config, "in");
+  Result<fabric::RingPtr> mads_in = create_ring(config, "mad_in", SoftMadPort::kRingSize);
   if (!mads_in) return tl::make_unexpected(mads_in.error());
-  Result<std::unique_ptr<AhTable>> ahs =
-      AhTable::create(config.socket_id, with_defaults(config).tsc_hz,
-                      config.retirement != nullptr ? *config.retirement : fabric::no_workers());
+  std::vector<fabric::RingPtr> to_owner;
+  for (unsigned worker = 1; worker < config.workers; ++worker) {
+    auto ring = create_ring(config, fmt::format("own_{}", worker), SoftUdQueue::kRxRingSize);
+    if (!ring) return tl::make_unexpected(ring.error());
+    to_owner.push_back(std::move(*ring));
+  }
+  Result<std::unique_ptr<AhTable>> ahs = AhTable::create(
+      config.socket_id, with_defaults(config).tsc_hz,
+      config.retirement != nullptr ? *config.retirement : fabric::no_workers(), config.workers);
   if (!ahs) return tl::make_unexpected(ahs.error());
   enable_promiscuous(config);
   return std::unique_ptr<SoftHca>{new SoftHca{config, std::move(manager), std::move(*ahs),
-                                              std::move(*mads_out), std::move(*mads_in)}};
+                                              std::move(*mads_out), std::move(*mads_in),
+                                              std::move(to_owner)}};
 }
 
 SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager,
-                 std::unique_ptr<AhTable> ahs, RingPtr mads_out, RingPtr mads_in)
+                 std::unique_ptr<AhTable> ahs, fabric::RingPtr mads_out, fabric::RingPtr mads_in,
+                 std::vector<fabric::RingPtr> to_owner)
     : Hca{config.name,
           {.connected = this,
            .capture = this,
@@ -146,17 +165,7 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
       groups_{grace_},
       mads_out_{std::move(mads_out)},
       mads_in_{std::move(mads_in)},
-      datapath_{{.port_id = config.port_id,
-                 .icrc = config.icrc,
-                 .mtu = wire::mtu_octets(config.attr.mtu),
-                 .pool = config.pool,
-                 .control_pool = config_.control_pool,
-                 .ahs = ahs_.get(),
-                 .tsc = config_.tsc,
-                 .rate_burst_tsc = config_.tsc_hz * RateBucket::kBurstMs / 1000,
-                 .mads_out = mads_out_.get(),
-                 .mads_in = manager_ ? nullptr : mads_in_.get(),
-                 .doorbell = config.doorbell}},
+      to_owner_{std::move(to_owner)},
       mad_port_{config_.attr,
                 config.icrc,
                 config.pool,
@@ -165,21 +174,49 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
                 *mads_in_,
                 config.doorbell != nullptr},
       admin_up_{manager_ == nullptr} {
+  for (std::uint16_t worker = 0; worker < config.workers; ++worker)
+    datapaths_.push_back(std::make_unique<UdDatapath>(datapath_config(worker)));
   if (manager_) config_.attr = unmanaged_attr(config.attr);
   poll_link_status();
   publish();
   events_ = {};  // the initial state is not an event
 }
 
+UdDatapathConfig SoftHca::datapath_config(std::uint16_t worker) const {
+  UdDatapathConfig datapath{.port_id = config_.port_id,
+                            .worker = worker,
+                            .rx_queues = config_.rx_queues,
+                            .icrc = config_.icrc,
+                            .mtu = wire::mtu_octets(config_.attr.mtu),
+                            .pool = config_.pool,
+                            .control_pool = config_.control_pool,
+                            .ahs = ahs_.get(),
+                            .tsc = config_.tsc,
+                            .rate_burst_tsc = config_.tsc_hz * RateBucket::kBurstMs / 1000};
+  if (worker != 0) {
+    datapath.to_owner = to_owner_[worker - 1U].get();
+    return datapath;
+  }
+  datapath.mads_out = mads_out_.get();
+  datapath.mads_in = manager_ ? nullptr : mads_in_.get();
+  datapath.doorbell = config_.doorbell;
+  for (const auto& ring : to_owner_) datapath.from_others.push_back(ring.get());
+  return datapath;
+}
+
 SoftHca::~SoftHca() {
   connected_.reset();
-  for (const auto& queue : queues_) datapath_.drain(*queue);
-  void* m = nullptr;
-  while (rte_ring_sc_dequeue(mads_out_.get(), &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
+  for (const auto& queue : queues_) datapaths_.front()->drain(*queue);
+  const auto empty = [](rte_ring* ring) {
+    void* m = nullptr;
+    while (rte_ring_sc_dequeue(ring, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
+  };
+  empty(mads_out_.get());
+  for (const auto& ring : to_owner_) empty(ring.get());
 }
 
 void SoftHca::poll(fabric::Hca& hca, std::uint16_t burst) noexcept {
-  static_cast<SoftHca&>(hca).datapath_.poll(burst);
+  static_cast<SoftHca&>(hca).datapaths_.front()->poll(burst);
 }
 
 /// Publishes a new receive table to the worker.
@@ -191,8 +228,11 @@ void SoftHca::publish(SoftUdQueue* closing) {
   std::vector<SoftUdQueue*> open;
   for (const auto& queue : queues_)
     if (queue.get() != closing) open.push_back(queue.get());
-  auto table = std::make_unique<const RxTable>(config_.attr, open, groups_, closing);
-  datapath_.publish(table.get());
+  // Only its own worker takes the packets of a queue pair.
+  const bool drains = closing != nullptr && closing->is_of_owner();
+  auto table =
+      std::make_unique<const RxTable>(config_.attr, open, groups_, drains ? closing : nullptr);
+  for (const auto& datapath : datapaths_) datapath->publish(table.get());
   old_tables_.add(std::exchange(table_, std::move(table)), grace_);
   old_tables_.reclaim(grace_, [](std::unique_ptr<const RxTable> old) { old.reset(); });
 }
@@ -215,9 +255,19 @@ Result<fabric::UdQueue*> SoftHca::create_ud_queue(const fabric::UdQueueConfig& c
   if (manager_ == nullptr && own_entry(config_.attr, config.pkey) == 0)
     return fail(Errc::kInvalidArgument, "{}: P_Key {:#06x} is not in the P_Key table of the port",
                 config_.name, config.pkey);
+  if (config.worker >= config_.workers)
+    return fail(Errc::kInvalidArgument, "{}: queue pair for worker {}, but {} have some",
+                config_.name, config.worker, config_.workers);
   const Result<std::uint32_t> qpn = allocate_qpn();
   if (!qpn) return tl::make_unexpected(qpn.error());
-  queues_.push_back(std::make_unique<SoftUdQueue>(datapath_, *qpn, config.pkey));
+  fabric::RingPtr arrivals;
+  if (config.worker != 0) {
+    auto ring = create_ring(config_, fmt::format("qp_{}", *qpn), SoftUdQueue::kRxRingSize);
+    if (!ring) return tl::make_unexpected(ring.error());
+    arrivals = std::move(*ring);
+  }
+  queues_.push_back(std::make_unique<SoftUdQueue>(*datapaths_[config.worker], *qpn, config.pkey,
+                                                  std::move(arrivals)));
   publish();
   return queues_.back().get();
 }
@@ -238,7 +288,7 @@ void SoftHca::destroy_ud_queue(fabric::UdQueue& queue) {
   queues_.erase(found);
   publish();
   grace_.wait();
-  datapath_.drain(*owned);  // in case no worker was running
+  datapaths_.front()->drain(*owned);  // in case no worker was running
 }
 
 Status SoftHca::set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) {
@@ -289,7 +339,26 @@ void SoftHca::set_active(bool active) {
 fabric::Capabilities SoftHca::capabilities() const {
   return {.max_segments = fabric::kAnySegments,
           .receives_chains = true,
-          .multicast = fabric::MulticastFilter::kGroups};
+          .multicast = fabric::MulticastFilter::kGroups,
+          .max_workers = config_.workers};
+}
+
+DropTotals SoftHca::drops() const {
+  DropTotals sum;
+  for (const auto& datapath : datapaths_) sum.add(datapath->drops());
+  return sum;
+}
+
+std::uint64_t SoftHca::capture_lost() const {
+  std::uint64_t sum = 0;
+  for (const auto& datapath : datapaths_) sum += datapath->capture_lost().get();
+  return sum;
+}
+
+std::uint64_t SoftHca::tx_copies() const {
+  std::uint64_t sum = 0;
+  for (const auto& datapath : datapaths_) sum += datapath->tx_copies().get();
+  return sum;
 }
 
 void SoftHca::on_ethdev_removed() {
@@ -297,7 +366,7 @@ void SoftHca::on_ethdev_removed() {
   ethdev_removed_ = true;
   link_up_ = false;
   set_active(false);
-  datapath_.stop_ethdev();
+  for (const auto& datapath : datapaths_) datapath->stop_ethdev();
   grace_.wait();
 }
 
@@ -381,15 +450,17 @@ Status SoftHca::apply_attr(fabric::PortAttr next) {
 void SoftHca::set_capture(const std::optional<fabric::CaptureTap>& tap) {
   expects_management();
   auto fresh = tap ? std::make_unique<const fabric::CaptureTap>(*tap) : nullptr;
-  datapath_.set_tap(fresh.get());
+  for (const auto& datapath : datapaths_) datapath->set_tap(fresh.get());
   grace_.wait();
   tap_ = std::move(fresh);
 }
 
-SoftUdQueue::SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn, std::uint16_t partition)
+SoftUdQueue::SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn, std::uint16_t partition,
+                         fabric::RingPtr arrivals)
     : UdQueue{qpn, &SoftUdQueue::rx, &SoftUdQueue::tx, &kFrames},
       datapath_{datapath},
-      partition_{partition} {}
+      partition_{partition},
+      arrivals_{std::move(arrivals)} {}
 
 const fabric::UdFrames SoftUdQueue::kFrames = {.keys = &frame_keys,
                                                .head = &frame_head,

@@ -26,14 +26,17 @@
 #include "lib/fabric/port_events.h"
 #include "lib/fabric/port_manager.h"
 #include "lib/fabric/retirement.h"
+#include "lib/fabric/ring_ptr.h"
 
 namespace ipoib::soft {
 
 struct SoftHcaConfig {
   std::string name;
-  /// Ethdev, started by the caller. Only poll_function() and tx_burst() use its rx and tx queues 0.
-  /// An ethdev carries one HCA.
+  /// Ethdev, started by the caller, which carries this HCA only: poll_function() reads its receive
+  /// queues, and each worker with queue pairs sends by a transmit queue of its own.
   std::uint16_t port_id = 0;
+  std::uint16_t rx_queues = 1;
+  std::uint16_t workers = 1;  ///< Workers with queue pairs.
   /// With a port manager only `mtu` is used: the largest MTU on the cable.
   fabric::PortAttr attr;
   /// Mbufs for MADs, copies of packets and frames of connected queue pairs. Data room: a frame of
@@ -62,7 +65,8 @@ struct SoftHcaConfig {
   std::uint64_t tsc_hz = 0;
 };
 
-/// Control calls: management lcore. poll_function() and bursts: the one worker that owns the cable.
+/// Control calls: management lcore. poll_function() and connected queues: the worker that owns the
+/// cable. Bursts of a UD queue: its worker.
 class SoftHca final : public fabric::Hca,
                       public fabric::ConnectedTransport,
                       public fabric::WireCapture,
@@ -119,22 +123,22 @@ class SoftHca final : public fabric::Hca,
   Status change_port(const fabric::PortChange& change) override;
   [[nodiscard]] std::string problem() const override;
 
-  [[nodiscard]] const DropCounters& drops() const override { return datapath_.drops(); }
+  [[nodiscard]] DropTotals drops() const override;
 
   void on_ethdev_removed() override;
 
   /// Captures the frames that the ethdev accepts or delivers, regardless of later checks. Waits for
   /// a grace period.
   void set_capture(const std::optional<fabric::CaptureTap>& tap) override;
-  [[nodiscard]] std::uint64_t capture_lost() const override {
-    return datapath_.capture_lost().get();
-  }
+  [[nodiscard]] std::uint64_t capture_lost() const override;
   /// Packets copied to be sent: shared, segmented, or without room for the headers.
-  [[nodiscard]] std::uint64_t tx_copies() const { return datapath_.tx_copies().get(); }
+  [[nodiscard]] std::uint64_t tx_copies() const;
 
  private:
   SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager,
-          std::unique_ptr<AhTable> ahs, RingPtr mads_out, RingPtr mads_in);
+          std::unique_ptr<AhTable> ahs, fabric::RingPtr mads_out, fabric::RingPtr mads_in,
+          std::vector<fabric::RingPtr> to_owner);
+  [[nodiscard]] UdDatapathConfig datapath_config(std::uint16_t worker) const;
   static void poll(fabric::Hca& hca, std::uint16_t burst) noexcept;
   [[nodiscard]] Result<ConnectedControl*> connected();
   void publish(SoftUdQueue* closing = nullptr);
@@ -151,9 +155,11 @@ class SoftHca final : public fabric::Hca,
   std::uint32_t next_qpn_;
   std::unique_ptr<AhTable> ahs_;
   SoftGroupTable groups_;
-  RingPtr mads_out_;
-  RingPtr mads_in_;
-  UdDatapath datapath_;
+  fabric::RingPtr mads_out_;
+  fabric::RingPtr mads_in_;
+  std::vector<fabric::RingPtr> to_owner_;  ///< Frames of the other workers to this port.
+  std::vector<std::unique_ptr<UdDatapath>>
+      datapaths_;  ///< The element of each worker; the owner's is first.
   SoftMadPort mad_port_;
   std::unique_ptr<ConnectedControl> connected_;  ///< Created on first use.
   std::vector<std::unique_ptr<SoftUdQueue>> queues_;

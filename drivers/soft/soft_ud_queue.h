@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A UD queue pair of a software HCA: its keys, and the delivered packets that the worker has not
-// taken yet.
+// A UD queue pair of a software HCA: its keys, and the delivered packets that its worker has not
+// taken yet. The port's owner delivers to the queue pairs of other workers through a ring.
 #pragma once
 
 #include <rte_mbuf.h>
+#include <rte_ring.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +16,7 @@
 #include "drivers/soft/soft_frame.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/hca.h"
+#include "lib/fabric/ring_ptr.h"
 
 namespace ipoib::soft {
 
@@ -26,7 +28,10 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   /// Capacity for packets that wait for rx_burst; more are dropped (Drop::kIbNoBuffer).
   static constexpr std::uint32_t kRxRingSize = 256;
 
-  SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn, std::uint16_t partition);
+  /// `datapath`: that of its worker. `arrivals`: single producer and consumer; null: the worker owns
+  /// the port.
+  SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn, std::uint16_t partition,
+              fabric::RingPtr arrivals);
 
   /// Any thread: the P_Key given at creation, even if the port's table lacks it now.
   [[nodiscard]] std::uint16_t partition() const noexcept { return partition_; }
@@ -70,6 +75,9 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   /// Returns how many packets it took, from the front; the caller keeps the others.
   [[nodiscard]] std::size_t push(std::span<rte_mbuf* const> pkts) noexcept {
     expects_worker();
+    if (arrivals_ != nullptr)
+      return rte_ring_sp_enqueue_burst(arrivals_.get(), reinterpret_cast<void* const*>(pkts.data()),
+                                       static_cast<unsigned>(pkts.size()), nullptr);
     if (empty()) head_ = tail_ = 0;  // slots that are in the cache already
     const std::size_t n = std::min<std::size_t>(pkts.size(), kRxRingSize - (tail_ - head_));
     const std::size_t at = tail_ % kRxRingSize;
@@ -81,6 +89,9 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   }
   /// The management lcore may also call it, for a queue that no worker uses any more.
   [[nodiscard]] std::uint16_t pop(rte_mbuf** pkts, std::uint16_t max) noexcept {
+    if (arrivals_ != nullptr)
+      return static_cast<std::uint16_t>(
+          rte_ring_sc_dequeue_burst(arrivals_.get(), reinterpret_cast<void**>(pkts), max, nullptr));
     const std::size_t n = std::min<std::size_t>(max, tail_ - head_);
     const std::size_t at = head_ % kRxRingSize;
     const std::size_t first = std::min(n, kRxRingSize - at);
@@ -89,7 +100,9 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
     head_ += static_cast<std::uint32_t>(n);
     return static_cast<std::uint16_t>(n);
   }
+  /// Shape: the worker owns the port.
   [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
+  [[nodiscard]] bool is_of_owner() const noexcept { return arrivals_ == nullptr; }
 
  private:
   static const fabric::UdFrames kFrames;
@@ -104,6 +117,7 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
 
   UdDatapath& datapath_;
   std::uint16_t partition_;
+  fabric::RingPtr arrivals_;
   std::atomic<std::uint16_t> pkey_{0};
   std::atomic<std::uint32_t> qkey_{0};
   std::uint32_t psn_ = 0;  ///< Only the low 24 bits are used.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Worker side of a software HCA: checks frames from the cable and sorts them to queue pairs
-// (ud_rx.cc), and turns packets of queue pairs into frames (ud_tx.cc).
+// Worker side of a software HCA, one for each worker with queue pairs. That of the port's owner
+// checks frames from the cable and sorts them to queue pairs (ud_rx.cc). Each turns packets of its
+// worker's queue pairs into frames, and sends them by a transmit queue of its own (ud_tx.cc).
 #pragma once
 
 #include <rte_mbuf.h>
@@ -10,6 +11,8 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "drivers/soft/ah_table.h"
 #include "drivers/soft/capture_copy.h"
@@ -32,7 +35,11 @@ inline constexpr std::uint64_t kRxOffloadFlags =
     RTE_MBUF_F_RX_IP_CKSUM_MASK | RTE_MBUF_F_RX_L4_CKSUM_MASK | RTE_MBUF_F_RX_RSS_HASH;
 
 struct UdDatapathConfig {
-  std::uint16_t port_id = 0;            ///< Ethdev; its queues 0 belong to the worker.
+  std::uint16_t port_id = 0;  ///< Ethdev.
+  /// Number of the worker among those with queue pairs, and of its transmit queue. 0 is the owner,
+  /// to which all receive queues belong.
+  std::uint16_t worker = 0;
+  std::uint16_t rx_queues = 1;
   bool icrc = true;                     ///< False: sent as zero, not checked.
   std::uint32_t mtu = 0;                ///< Largest UD payload, octets.
   rte_mempool* pool = nullptr;          ///< For copies of packets and frames of connected queues.
@@ -44,6 +51,10 @@ struct UdDatapathConfig {
   /// Checked frames for QP1; the worker is the only producer. Null: QP1 is not on this datapath.
   rte_ring* mads_in = nullptr;
   Doorbell* doorbell = nullptr;  ///< Rung for MADs and queue events; null: management polls.
+  /// Frames that another worker sends to the port itself go through this ring to the owner, which
+  /// has the rings of all others. Null: this is the owner.
+  rte_ring* to_owner = nullptr;
+  std::vector<rte_ring*> from_others{};
 };
 
 /// Worker lcore only, the same one for its lifetime, except publish(), set_tap() and stop_ethdev()
@@ -56,19 +67,19 @@ class alignas(64) UdDatapath {
  public:
   static constexpr std::uint16_t kBurst = 64;
 
-  explicit UdDatapath(const UdDatapathConfig& config) : config_{config} {}
+  explicit UdDatapath(UdDatapathConfig config) : config_{std::move(config)} {}
   ~UdDatapath();
   UdDatapath(const UdDatapath&) = delete;
   UdDatapath& operator=(const UdDatapath&) = delete;
 
-  /// Sends waiting MADs, reads up to `burst` frames from the cable and sorts them, then polls the
-  /// connected queue pairs.
+  /// Owner: sends waiting MADs, reads up to `burst` frames from the cable and sorts them, then polls
+  /// the connected queue pairs.
   void poll(std::uint16_t burst) noexcept;
 
   std::uint16_t rx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
     expects_own_worker();
     const std::uint16_t nb_rx = queue.pop(pkts, n);
-    if (!queue.empty()) hold_reads();
+    if (queue.is_of_owner() && !queue.empty()) hold_reads();
     return nb_rx;
   }
   std::uint16_t tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
@@ -135,6 +146,8 @@ class alignas(64) UdDatapath {
   static constexpr unsigned kMadPatience = 1024;
 
   void receive_frames(std::uint16_t burst) noexcept;
+  void receive_from_others() noexcept;
+  void send_to_own_port(rte_mbuf* frame, const SoftUdQueue* sender) noexcept;
   void sort(std::span<rte_mbuf* const> frames, const RxTable& table,
             const SoftUdQueue* sender) noexcept;
   void deliver(UdFastBurst& fast_burst) noexcept;
@@ -179,8 +192,9 @@ class alignas(64) UdDatapath {
   std::atomic<bool> ethdev_removed_{false};
   // Written by the worker.
   bool hold_reads_ = false;
-  bool mads_came_ = false;     ///< mads_in got frames since the doorbell was last rung.
-  std::uint16_t nb_mads_ = 0;  ///< MADs in mads_: dequeued from mads_out, not sent yet.
+  std::uint16_t rx_queue_ = 0;  ///< The receive queue that is read next.
+  bool mads_came_ = false;      ///< mads_in got frames since the doorbell was last rung.
+  std::uint16_t nb_mads_ = 0;   ///< MADs in mads_: dequeued from mads_out, not sent yet.
   unsigned mad_waits_ = 0;
   std::array<rte_mbuf*, kBurst> mads_;
   DropCounters drops_;

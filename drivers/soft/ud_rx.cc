@@ -274,6 +274,7 @@ struct UdFastBurst {
 void UdDatapath::poll(std::uint16_t burst) noexcept {
   expects_own_worker();
   receive_frames(std::min(burst, kBurst));
+  receive_from_others();
   // Pairs with the release store of publish().
   if (ConnectedPort* connected = connected_.load(std::memory_order_acquire); connected != nullptr)
     connected->poll();
@@ -297,7 +298,9 @@ void UdDatapath::receive_frames(std::uint16_t burst) noexcept {
   if (ethdev_removed_.load(std::memory_order_relaxed)) [[unlikely]]
     return;
   std::array<rte_mbuf*, kBurst> frames;
-  const std::uint16_t nb_rx = rte_eth_rx_burst(config_.port_id, 0, frames.data(), burst);
+  const std::uint16_t queue = rx_queue_;
+  if (++rx_queue_ == config_.rx_queues) rx_queue_ = 0;
+  const std::uint16_t nb_rx = rte_eth_rx_burst(config_.port_id, queue, frames.data(), burst);
   if (nb_rx == 0) return;
   const std::span<rte_mbuf* const> received{frames.data(), nb_rx};
   if (const CaptureTap* tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]]
@@ -309,6 +312,15 @@ void UdDatapath::receive_frames(std::uint16_t burst) noexcept {
     return;
   }
   sort(received, *table, nullptr);
+}
+
+void UdDatapath::receive_from_others() noexcept {
+  for (rte_ring* const ring : config_.from_others) {
+    std::array<rte_mbuf*, kBurst> frames;
+    const unsigned n =
+        rte_ring_sc_dequeue_burst(ring, reinterpret_cast<void**>(frames.data()), kBurst, nullptr);
+    if (n != 0) receive_own({frames.data(), n});
+  }
 }
 
 void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,

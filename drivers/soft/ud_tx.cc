@@ -221,12 +221,12 @@ void seal(rte_mbuf* frame) noexcept {
 }
 
 /// Refunds a packet that was charged to its path's rate but not sent.
-void give_back_rate(const AhTable& ahs, rte_mbuf& m) noexcept {
+void give_back_rate(const AhTable& ahs, unsigned worker, rte_mbuf& m) noexcept {
   const fabric::AhIndex index = fabric::meta_of(&m).tx.ah;
   const AhTemplate* ah = nullptr;
   const AhKind kind = ahs.view().find(index, ah);
   if (kind.head_len == 0 || (kind.route & AhKind::kLimited) == 0) return;
-  ahs.bucket(index).give_back(Layout::of(kind.head_len, m.pkt_len).iba_len(m.pkt_len));
+  ahs.bucket(index, worker).give_back(Layout::of(kind.head_len, m.pkt_len).iba_len(m.pkt_len));
 }
 
 /// Strips head and tail again.
@@ -381,7 +381,6 @@ std::uint16_t UdDatapath::complete_burst(SoftUdQueue& queue, std::span<rte_mbuf*
                                          std::uint16_t nb_sent,
                                          const TxExceptions& exceptions) noexcept {
   using Kind = TxExceptions::Kind;
-  const RxTable& table = *table_.load(std::memory_order_acquire);
   const auto stays_off_wire = [](const TxExceptions::Entry& d) {
     return d.kind == Kind::kDrop || d.kind == Kind::kLocal;
   };
@@ -392,12 +391,12 @@ std::uint16_t UdDatapath::complete_burst(SoftUdQueue& queue, std::span<rte_mbuf*
     if (std::none_of(entries.begin(), entries.end(), stays_off_wire) && nb_done++ == nb_sent) break;
     at += entries.size();
     for (const TxExceptions::Entry& d : entries) {
-      rte_mbuf* frame = d.frame;
+      rte_mbuf* const frame = d.frame;
       if (d.kind == Kind::kDrop) lose(queue, pkts[i], d.reason);
       if (d.kind == Kind::kCopy) rte_pktmbuf_free(pkts[i]);
       if (d.kind == Kind::kLocal && frame != pkts[i]) rte_pktmbuf_free(pkts[i]);
-      if (d.kind == Kind::kLocal) sort({&frame, 1}, table, nullptr);
-      if (d.kind == Kind::kEcho) sort({&frame, 1}, table, &queue);
+      if (d.kind == Kind::kLocal) send_to_own_port(frame, nullptr);
+      if (d.kind == Kind::kEcho) send_to_own_port(frame, &queue);
     }
   }
   for (std::size_t unsent = i; unsent < pkts.size(); ++unsent) {
@@ -412,9 +411,15 @@ std::uint16_t UdDatapath::complete_burst(SoftUdQueue& queue, std::span<rte_mbuf*
     if (changed) restore(pkts[unsent]);
     if (!entries.empty() && entries.front().kind == Kind::kDrop) continue;
     queue.give_back_psn();
-    give_back_rate(*config_.ahs, *pkts[unsent]);
+    give_back_rate(*config_.ahs, config_.worker, *pkts[unsent]);
   }
   return static_cast<std::uint16_t>(i);
+}
+
+/// Passes a frame to the port's other queue pairs, or to all if `sender` is null.
+void UdDatapath::send_to_own_port(rte_mbuf* frame, const SoftUdQueue* sender) noexcept {
+  if (config_.to_owner == nullptr) return sort({&frame, 1}, table(), sender);
+  if (rte_ring_sp_enqueue(config_.to_owner, frame) != 0) drop(frame, Drop::kIbNoBuffer);
 }
 
 /// Takes and drops a burst of a queue pair that may not send now.
@@ -427,7 +432,7 @@ std::uint16_t UdDatapath::refuse(SoftUdQueue& queue, std::span<rte_mbuf* const> 
 bool UdDatapath::take_rate(fabric::AhIndex ah, std::uint32_t octets,
                            std::uint64_t& now_tsc) noexcept {
   if (now_tsc == 0) now_tsc = config_.tsc();
-  return config_.ahs->bucket(ah).take(octets, now_tsc, config_.rate_burst_tsc);
+  return config_.ahs->bucket(ah, config_.worker).take(octets, now_tsc, config_.rate_burst_tsc);
 }
 
 /// Null with a reason if there is no mbuf, or if it is smaller than the frame.
@@ -486,14 +491,14 @@ std::uint16_t UdDatapath::transmit(std::span<rte_mbuf*> frames) noexcept {
   const auto n = static_cast<std::uint16_t>(frames.size());
   const CaptureTap* tap = tap_.load(std::memory_order_acquire);
   if (tap == nullptr) [[likely]]
-    return rte_eth_tx_burst(config_.port_id, 0, frames.data(), n);
+    return rte_eth_tx_burst(config_.port_id, config_.worker, frames.data(), n);
 
   expects(frames.size() <= kBurst, "the frames are a burst");
   // Copied before the send, because a sent frame belongs to the ethdev.
   std::array<rte_mbuf*, kBurst> copies;
   for (std::size_t i = 0; i < n; ++i)
     copies[i] = copy_for(*tap, frames[i], CaptureDirection::kSent);
-  const std::uint16_t nb_sent = rte_eth_tx_burst(config_.port_id, 0, frames.data(), n);
+  const std::uint16_t nb_sent = rte_eth_tx_burst(config_.port_id, config_.worker, frames.data(), n);
   for (std::size_t i = 0; i < nb_sent; ++i) hand_to(*tap, copies[i]);
   for (std::size_t i = nb_sent; i < n; ++i) rte_pktmbuf_free(copies[i]);
   return nb_sent;
@@ -508,7 +513,7 @@ rte_mbuf* UdDatapath::copy_for(const CaptureTap& tap, const rte_mbuf* frame,
 }
 
 void UdDatapath::hand_to(const CaptureTap& tap, rte_mbuf* copy) noexcept {
-  if (copy == nullptr || rte_ring_sp_enqueue(tap.ring, copy) == 0) return;
+  if (copy == nullptr || rte_ring_enqueue(tap.ring, copy) == 0) return;
   capture_lost_.add(1);
   rte_pktmbuf_free(copy);
 }

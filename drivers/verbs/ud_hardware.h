@@ -30,21 +30,21 @@ struct PortShared {
   Doorbell* doorbell = nullptr;  ///< Rung when a queue has failed; null: no lcore sleeps.
   Memory& memory;
   VerbsAhTable& ahs;
-  DropCounters& drops;  ///< Writer: the worker that owns the port's queues.
+  DropCounters& drops;  ///< Drops in connected mode. Writer: the worker that owns the port.
   std::uint32_t rxd = 512;
   std::uint32_t txd = 512;
   // Packets lost with their hardware; the worker that next polls a queue counts them.
   std::atomic<std::uint32_t> unsent{0};   ///< Packets to send: Drop::kIbTxFlushed.
   std::atomic<std::uint32_t> untaken{0};  ///< Received packets: Drop::kIbQueueState.
 
-  /// Worker lcore.
-  void count_lost() noexcept {
+  /// Worker lcore. `counted`: the worker's.
+  void count_lost(DropCounters& counted) noexcept {
     expects_worker();
     if ((unsent.load(std::memory_order_relaxed) | untaken.load(std::memory_order_relaxed)) == 0)
         [[likely]]
       return;
-    drops.add(Drop::kIbTxFlushed, unsent.exchange(0, std::memory_order_relaxed));
-    drops.add(Drop::kIbQueueState, untaken.exchange(0, std::memory_order_relaxed));
+    counted.add(Drop::kIbTxFlushed, unsent.exchange(0, std::memory_order_relaxed));
+    counted.add(Drop::kIbQueueState, untaken.exchange(0, std::memory_order_relaxed));
   }
 };
 

@@ -98,6 +98,7 @@ SendMarks VerbsHca::marks(std::uint64_t (SendQueue::*mark)() const noexcept) con
 fabric::Capabilities VerbsHca::capabilities() const {
   fabric::Capabilities able{.receives_chains = true,
                             .multicast = fabric::MulticastFilter::kGroups,
+                            .max_workers = fabric::kAnyWorkers,
                             .removal_events = true};
   if (device_) able.max_segments = max_send_segments(*device_);
   return able;
@@ -135,7 +136,15 @@ void VerbsHca::destroy_ud_queue(fabric::UdQueue& queue) {
   grace_.wait();
   for (const auto& group : closing.attachments) leave(closing, group);
   closing.end_hardware();
+  ended_.add(closing.drops());
   ud_queues_.erase(found);
+}
+
+DropTotals VerbsHca::drops() const {
+  DropTotals sum = ended_;
+  sum.add(drops_);
+  for (const auto& queue : ud_queues_) sum.add(queue->drops());
+  return sum;
 }
 
 Status VerbsHca::set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) {

@@ -57,7 +57,8 @@ struct VerbsHcaConfig {
   std::function<TimePoint()> now;  ///< Empty: the steady clock.
 };
 
-/// Control calls: management lcore. Bursts: the one worker that owns the port's queues.
+/// Control calls: management lcore. Bursts: the worker of a UD queue, and the owner of the port for
+/// connected queues.
 class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
  public:
   /// kInvalidArgument: the configuration is wrong. A device that cannot be used is no error: see
@@ -95,7 +96,7 @@ class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
   /// Also maintains the device: opens it, detects that it is gone, restarts failed queues.
   std::optional<fabric::PortEvent> next_event() override;
   [[nodiscard]] std::string problem() const override;
-  [[nodiscard]] const DropCounters& drops() const override { return drops_; }
+  [[nodiscard]] DropTotals drops() const override;
 
  private:
   explicit VerbsHca(VerbsHcaConfig config);
@@ -123,7 +124,8 @@ class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
 
   VerbsHcaConfig config_;
   fabric::Grace grace_;
-  DropCounters drops_;
+  DropCounters drops_;  ///< Drops in connected mode.
+  DropTotals ended_;    ///< Drops of destroyed UD queues.
   Memory memory_;
   VerbsAhTable ahs_;
   PortShared shared_;

@@ -104,7 +104,7 @@ void VerbsReceiveQueue::report_broken() noexcept {
 void VerbsReceiveQueue::reclaim_destroyed(ReceiveHardware& hw) noexcept {
   if (given_back_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     hw.send_room += given_back_.exchange(0, std::memory_order_relaxed);
-  shared_.count_lost();
+  shared_.count_lost(shared_.drops);
 }
 
 std::uint16_t VerbsReceiveQueue::rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts,

@@ -43,7 +43,7 @@ void VerbsUdQueue::end_hardware() {
 
 /// Drops a packet that was accepted from the caller.
 void VerbsUdQueue::lose(rte_mbuf* m, Drop reason) noexcept {
-  shared_.drops.add(reason);
+  drops_.add(reason);
   tx_lost_.add(m->pkt_len);
   rte_pktmbuf_free(m);
 }
@@ -61,7 +61,7 @@ void VerbsUdQueue::report_broken() noexcept {
 std::uint16_t VerbsUdQueue::rx(fabric::UdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
   auto& self = static_cast<VerbsUdQueue&>(queue);
   UdHardware* const hw = self.published_.load(std::memory_order_acquire);
-  self.shared_.count_lost();
+  self.shared_.count_lost(self.drops_);
   return hw != nullptr ? self.receive(*hw, pkts, n) : std::uint16_t{0};
 }
 
@@ -79,7 +79,7 @@ std::uint16_t VerbsUdQueue::receive(UdHardware& hw, rte_mbuf** pkts, std::uint16
     const ibv_wc& wc = completions[static_cast<unsigned>(i)];
     if (!hw.receive->is_current(wc.wr_id)) [[unlikely]] {
       // Late: the queue pair has been restarted since.
-      if (!failed(wc)) shared_.drops.add(Drop::kIbQueueState);
+      if (!failed(wc)) drops_.add(Drop::kIbQueueState);
       continue;
     }
     if (failed(wc)) [[unlikely]] {
@@ -90,7 +90,7 @@ std::uint16_t VerbsUdQueue::receive(UdHardware& hw, rte_mbuf** pkts, std::uint16
     const bool runt = wc.byte_len < kGrhLen + sizeof(wire::IpoibHdr);
     if (starving_ || runt) [[unlikely]] {
       hw.receive->recycle(wc.wr_id);
-      shared_.drops.add(runt ? Drop::kIbRunt : Drop::kIbNoBuffer);
+      drops_.add(runt ? Drop::kIbRunt : Drop::kIbNoBuffer);
       continue;
     }
     rte_mbuf* const m = hw.receive->take(wc.wr_id, wc.byte_len - kGrhLen);
@@ -142,7 +142,7 @@ void VerbsUdQueue::reap(UdHardware& hw) noexcept {
       // Late completions are from before a restart, which has counted them.
       if (!hw.send->complete(wc.wr_id) || !failed(wc)) [[likely]]
         continue;
-      shared_.drops.add(Drop::kIbTxFlushed);
+      drops_.add(Drop::kIbTxFlushed);
       report_failure(wc.status);
     }
     if (n < 0) [[unlikely]]
@@ -169,10 +169,10 @@ std::uint16_t VerbsUdQueue::send(UdHardware& hw, rte_mbuf** pkts, std::uint16_t 
     rte_mbuf* const m = sendable(hw, pkts[i]);
     if (m == nullptr) [[unlikely]]
       continue;
-    if (hw.send->chain_full(m)) posted &= hw.send->post(shared_.drops, tx_lost_);
+    if (hw.send->chain_full(m)) posted &= hw.send->post(drops_, tx_lost_);
     add(hw, map, m);
   }
-  posted &= hw.send->post(shared_.drops, tx_lost_);
+  posted &= hw.send->post(drops_, tx_lost_);
   if (!posted) [[unlikely]]
     report_failure(IBV_WC_GENERAL_ERR);
   return taken;

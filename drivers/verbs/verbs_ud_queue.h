@@ -56,6 +56,8 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   [[nodiscard]] std::uint32_t qkey() const noexcept {
     return qkey_.load(std::memory_order_relaxed);
   }
+  /// Any lcore.
+  [[nodiscard]] const DropCounters& drops() const noexcept { return drops_; }
 
   struct Attachment {
     wire::Gid mgid;
@@ -92,6 +94,7 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   std::atomic<bool> broken_{false};
   std::atomic<std::uint32_t> qkey_{0};
   // Worker lcore only.
+  DropCounters drops_;
   bool starving_ = false;  ///< No mbufs: received packets are dropped to reuse theirs.
 };
 

@@ -39,6 +39,18 @@ struct DropCounters {
   }
 };
 
+/// Sums of several writers' counters, at one moment.
+struct DropTotals {
+  std::array<std::uint64_t, kDropCount> by_reason{};
+
+  void add(const DropCounters& counters) noexcept {
+    for (std::size_t i = 0; i < kDropCount; ++i) by_reason[i] += counters.by_reason[i].get();
+  }
+  [[nodiscard]] std::uint64_t get(Drop reason) const noexcept {
+    return by_reason[static_cast<std::size_t>(reason)];
+  }
+};
+
 /// Counters of one lcore for one interface. Octets count from the IP or ARP header on.
 /// Writer: the lcore that owns the struct.
 struct alignas(64) InterfaceCounters {

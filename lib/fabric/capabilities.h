@@ -28,6 +28,9 @@ enum class MulticastFilter : std::uint8_t {
 /// Capabilities::max_segments of a device that takes chains of any length.
 inline constexpr std::uint16_t kAnySegments = 0xffff;
 
+/// Capabilities::max_workers of a device that limits them no further than its queue pairs.
+inline constexpr std::uint16_t kAnyWorkers = 0xffff;
+
 struct Capabilities {
   /// Longest chain, in mbufs, that is sent without a copy: for packets through an ethdev, and for
   /// messages through the connections of an Hca. Longer chains are copied first. 1: no chains.
@@ -35,6 +38,8 @@ struct Capabilities {
   /// Received packets may be chains.
   bool receives_chains = false;
   MulticastFilter multicast = MulticastFilter::kUnknown;
+  /// Workers that can have queue pairs of their own on the port.
+  std::uint16_t max_workers = 1;
   /// The device reports its own removal.
   bool removal_events = false;
 

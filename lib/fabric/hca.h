@@ -78,9 +78,8 @@ class UdQueue {
   [[nodiscard]] const UdFrames* frames() const noexcept { return frames_; }
 
   /// The number changes only when the port's device is removed and restored (PortEvent::kFatal); 0
-  /// until the device is there. Management lcore, and the worker while it has a packet from this
-  /// queue, because the number does not change meanwhile.
-  [[nodiscard]] std::uint32_t qpn() const noexcept { return qpn_; }
+  /// until the device is there.
+  [[nodiscard]] std::uint32_t qpn() const noexcept { return qpn_.load(std::memory_order_relaxed); }
 
  protected:
   using BurstFn = std::uint16_t (*)(UdQueue&, rte_mbuf**, std::uint16_t) noexcept;
@@ -90,7 +89,7 @@ class UdQueue {
   /// Management lcore, while no worker receives packets from this queue.
   void set_qpn(std::uint32_t qpn) noexcept {
     expects_management();
-    qpn_ = qpn;
+    qpn_.store(qpn, std::memory_order_relaxed);
   }
 
   TxLost tx_lost_;
@@ -99,16 +98,19 @@ class UdQueue {
   BurstFn rx_;
   BurstFn tx_;
   const UdFrames* frames_;
-  std::uint32_t qpn_;
+  std::atomic<std::uint32_t> qpn_;
   [[no_unique_address]] OneLcore worker_;
 };
 
 struct UdQueueConfig {
   std::uint16_t pkey = wire::kDefaultPkey;  ///< Must match an entry of the port's table.
+  /// Worker that receives from and sends to the queue, below Capabilities::max_workers. 0: the
+  /// owner of the port, which calls poll_function().
+  unsigned worker = 0;
 };
 
-/// Destination of copies of the frames on a device's wire (lib/fabric/capture_meta.h). The ring has
-/// one producer, the worker that owns the device; the consumer frees the mbufs.
+/// Destination of copies of the frames on a device's wire (lib/fabric/capture_meta.h). Any number of
+/// workers enqueue to the ring; the consumer frees the mbufs.
 struct CaptureTap {
   rte_ring* ring = nullptr;
   rte_mempool* pool = nullptr;
@@ -202,7 +204,7 @@ class Hca {
   [[nodiscard]] virtual std::string problem() const = 0;
 
   /// Packets discarded before a link saw them. Any thread.
-  [[nodiscard]] virtual const DropCounters& drops() const = 0;
+  [[nodiscard]] virtual DropTotals drops() const = 0;
 
  protected:
   explicit Hca(std::string name, const HcaAbilities& abilities = {})

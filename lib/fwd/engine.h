@@ -15,6 +15,7 @@ struct Owned {
   table::InterfaceId io_peer;
   const InterfaceEntry* entry;
   std::uint16_t ethdev_queue = 0;                 ///< kEthernet only.
+  fabric::UdQueue* ud_queue = nullptr;            ///< Null: not a UD queue.
   fabric::ReceiveQueue* receive_queue = nullptr;  ///< The link's connections; null: other packets.
 };
 

@@ -9,9 +9,8 @@ using table::NeighbourMode;
 
 FrameHeads::FrameHeads(const WorkerConfig& config) {
   for (std::size_t i = 0; i < config.interfaces.size(); ++i) {
-    const InterfaceEntry& entry = config.interfaces[i];
-    if (entry.owner != config.number || entry.kind != InterfaceKind::kIpoib) continue;
-    const fabric::UdQueue& queue = *entry.ud_queue;
+    if (config.queues[i].ud == nullptr) continue;
+    const fabric::UdQueue& queue = *config.queues[i].ud;
     if (queue.frames() == nullptr) continue;
     const auto& version = queue.frames()->heads_version(queue);
     links_.push_back({static_cast<table::InterfaceId>(i), &queue, &version, version.load()});

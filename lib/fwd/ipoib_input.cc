@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fwd/ipoib_input.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "lib/fabric/packet_meta.h"
@@ -25,11 +26,12 @@ void other_type(Context& c, const Ingress& in, rte_mbuf* m, std::uint16_t type, 
 }
 
 /// True if this link sent the packet and the fabric returned it. Source GID and QPN together
-/// identify the link, because several ports may share a LID, and several queue pairs a port. `m`
+/// identify the link, because several ports may share a LID, and several links a port. `m`
 /// starts at its IPoIB header.
 bool is_own_multicast(const InterfaceEntry& entry, rte_mbuf* m) {
   const auto& rx = fabric::meta_of(m).rx;
-  if (rx.src_qpn != entry.ud_queue->qpn()) return false;
+  const auto has_qpn = [&rx](const fabric::UdQueue* q) { return q->qpn() == rx.src_qpn; };
+  if (std::ranges::none_of(entry.ud_queues, has_qpn)) return false;
   if (rx.grh_offset < sizeof(wire::Grh) || rx.grh_offset > m->data_off) return false;
   wire::Grh grh;
   std::memcpy(&grh, rte_pktmbuf_mtod(m, const std::byte*) - rx.grh_offset, sizeof(grh));

@@ -178,7 +178,7 @@ class LinkTx {
 
   [[gnu::noinline]] void send_connected(const table::Neighbour& to, rte_mbuf* m,
                                         DropBin& bin) noexcept {
-    if (batch_.is_handed_over()) end();  // it uses the same queue
+    if (!c_.tx.has_connections(to.iface)) end();  // the batch may have the queue to the owner
     link_output(c_, to, *entry_, kType, m, bin);
   }
   void begin(table::InterfaceId iface) noexcept {

@@ -30,34 +30,37 @@ std::uint64_t octets_of(std::span<rte_mbuf* const> pkts) {
 
 Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters, Tracer& trace)
     : counters_{counters}, pool_{config.fragment_pool}, trace_{trace} {
-  queues_.reserve(config.interfaces.size());
+  queues_.reserve(config.interfaces.size() + config.handoff_out.size());
+  owner_of_.resize(config.interfaces.size());
   connected_.reserve(config.interfaces.size());
   connected_of_.resize(config.interfaces.size());
   std::map<unsigned, Queue*> queue_of_worker;
   for (std::size_t i = 0; i < config.interfaces.size(); ++i) {
     const InterfaceEntry& entry = config.interfaces[i];
-    const std::optional<std::uint16_t> ethdev_queue = config.queues[i].eth_tx;
-    if (entry.kind == InterfaceKind::kEthernet ? ethdev_queue.has_value()
-                                               : entry.owner == config.number) {
-      Queue& q = queues_.emplace_back();
-      q.kind = entry.kind == InterfaceKind::kEthernet ? Kind::kEthernet : Kind::kIpoib;
-      q.iface = static_cast<table::InterfaceId>(i);
-      q.interface = &entry;
-      q.ethdev_queue = ethdev_queue.value_or(0);
-      q.header = static_cast<std::uint8_t>(link_header_len(entry.kind));
-      queue_of_.push_back(&q);
-      if (entry.receive_queue != nullptr) {
-        connected_of_[i] = &connected_.emplace_back();
-        connected_of_[i]->iface = q.iface;
+    const InterfaceQueues& own = config.queues[i];
+    if (entry.owner != config.number) {
+      Queue*& q = queue_of_worker[entry.owner];
+      if (q == nullptr) {
+        q = &queues_.emplace_back();
+        q->ring = config.handoff_out[entry.owner];
       }
+      owner_of_[i] = q;
+    } else if (entry.receive_queue != nullptr) {
+      connected_of_[i] = &connected_.emplace_back();
+      connected_of_[i]->iface = static_cast<table::InterfaceId>(i);
+    }
+    if (!own.eth_tx && own.ud == nullptr) {
+      queue_of_.push_back(owner_of_[i]);
       continue;
     }
-    Queue*& q = queue_of_worker[entry.owner];
-    if (q == nullptr) {
-      q = &queues_.emplace_back();
-      q->ring = config.handoff_out[entry.owner];
-    }
-    queue_of_.push_back(q);
+    Queue& q = queues_.emplace_back();
+    q.kind = entry.kind == InterfaceKind::kEthernet ? Kind::kEthernet : Kind::kIpoib;
+    q.iface = static_cast<table::InterfaceId>(i);
+    q.interface = &entry;
+    q.ethdev_queue = own.eth_tx.value_or(0);
+    q.ud = own.ud;
+    q.header = static_cast<std::uint8_t>(link_header_len(entry.kind));
+    queue_of_.push_back(&q);
   }
 }
 
@@ -70,16 +73,15 @@ void Tx::name_interface(rte_mbuf* m, table::InterfaceId iface) noexcept {
 void Tx::enqueue_connected(const table::Neighbour& to, table::NeighbourIndex index,
                            rte_mbuf* m) noexcept {
   expects(to.iface < queue_of_.size() && to.queue != nullptr, "the neighbour has a connection");
-  Queue& other = *queue_of_[to.iface];
-  if (other.kind == Kind::kHandoff) {
+  if (!has_connections(to.iface)) {
     expects_no_batch(to.iface);
+    expects(owner_of_[to.iface] != nullptr, "the owner of a link has its connections");
     fabric::PacketMeta& meta = fabric::meta_of(m);
     meta.tx.ah = index;
     meta.tx.iface = to.iface;
     meta.tx.connected = true;
-    return push(other, m);
+    return push(*owner_of_[to.iface], m);
   }
-  expects(connected_of_[to.iface] != nullptr, "the interface has connections");
   Connected& q = *connected_of_[to.iface];
   q.queues[q.n] = to.queue;
   q.pkts[q.n++] = m;
@@ -109,13 +111,13 @@ Tx::Outcome Tx::send(Queue& q) noexcept {
 }
 
 bool Tx::read_keys(Queue& q) noexcept {
-  fabric::UdQueue& queue = *q.interface->ud_queue;
+  fabric::UdQueue& queue = *q.ud;
   return queue.frames() != nullptr && queue.frames()->keys(queue, q.keys);
 }
 
 /// Sends runs of whole frames and of other packets in their order, until the device takes no more.
 Tx::Outcome Tx::send_ud(Queue& q) noexcept {
-  fabric::UdQueue& queue = *q.interface->ud_queue;
+  fabric::UdQueue& queue = *q.ud;
   Outcome sum;
   while (sum.taken < q.n) {
     const std::uint64_t rest = q.by_handle >> sum.taken;

@@ -37,6 +37,7 @@ class Tx {
     std::uint64_t by_handle = 0;
     const InterfaceEntry* interface = nullptr;  ///< Null for kHandoff.
     rte_ring* ring = nullptr;                   ///< kHandoff only.
+    fabric::UdQueue* ud = nullptr;              ///< kIpoib only.
     std::optional<bool> frames;  ///< kIpoib: frames can be sent in this loop; none: not asked yet.
     fabric::FrameKeys keys;      ///< Valid if `frames`.
     std::array<rte_mbuf*, kMaxBurst> pkts;
@@ -62,7 +63,7 @@ class Tx {
   }
 
   /// Enqueues consecutive packets for one interface, which is looked up once. Call end() before any
-  /// other enqueue, except enqueue_connected() for an own link.
+  /// other enqueue, except enqueue_connected() for a link with has_connections().
   class Batch {
    public:
     explicit Batch(Tx& tx) noexcept : tx_{tx} {}
@@ -156,8 +157,12 @@ class Tx {
     table::InterfaceId iface_ = table::kNoInterface;
   };
 
-  /// Enqueues a packet for the connection of `to`, whose number is `index`. A handoff carries the
-  /// number, because the queue may be gone when the other worker takes the packet.
+  /// True if this worker has the connections of the link.
+  [[nodiscard]] bool has_connections(table::InterfaceId iface) const noexcept {
+    return connected_of_[iface] != nullptr;
+  }
+  /// Enqueues a packet for the connection of `to`, whose number is `index`. A handoff to the link's
+  /// owner carries the number, because the queue may be gone when the owner takes the packet.
   void enqueue_connected(const table::Neighbour& to, table::NeighbourIndex index,
                          rte_mbuf* m) noexcept;
 
@@ -223,6 +228,7 @@ class Tx {
 
   std::vector<Queue> queues_;
   std::vector<Queue*> queue_of_;  ///< Indexed by InterfaceId; points into queues_.
+  std::vector<Queue*> owner_of_;  ///< Same index: queue to the owner; null: this is the owner.
   std::vector<Connected> connected_;
   std::vector<Connected*> connected_of_;  ///< Indexed by InterfaceId; into connected_, or null.
   std::span<InterfaceCounters> counters_;

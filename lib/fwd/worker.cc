@@ -24,8 +24,8 @@ T get(const std::atomic<T>& setting) noexcept {
 
 std::uint16_t rx_burst(const Owned& owned, rte_mbuf** pkts, std::uint16_t n) noexcept {
   if (owned.receive_queue != nullptr) return owned.receive_queue->rx_burst(pkts, n);
+  if (owned.ud_queue != nullptr) return owned.ud_queue->rx_burst(pkts, n);
   const InterfaceEntry& entry = *owned.entry;
-  if (entry.kind == InterfaceKind::kIpoib) return entry.ud_queue->rx_burst(pkts, n);
   if (entry.is_stopped()) [[unlikely]]
     return 0;
   return rte_eth_rx_burst(entry.ethdev_port, owned.ethdev_queue, pkts, n);

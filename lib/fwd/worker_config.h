@@ -37,11 +37,11 @@ inline constexpr std::uint16_t kMinReceived = 8;
 enum class InterfaceKind : std::uint8_t { kEthernet, kIpoib };
 
 /// One interface in the view of all workers. Its index in WorkerConfig::interfaces is its
-/// InterfaceId. Workers without a transmit queue of their own (InterfaceQueues) hand packets to the
-/// worker `owner`. All links of one Hca that has a poll_function() must have the same owner, which
-/// alone receives from them.
+/// InterfaceId. Workers without a queue of their own to send (InterfaceQueues) hand packets to the
+/// worker `owner`. All links of one Hca that has a poll_function() must have the same owner. The
+/// owner alone has the link's connections.
 struct alignas(64) InterfaceEntry {
-  // Fixed before the first worker starts.
+  // Fixed before the first worker starts, except the two atomics.
   InterfaceKind kind = InterfaceKind::kEthernet;
   std::uint8_t owner = 0;         ///< Worker number.
   std::uint16_t ethdev_port = 0;  ///< kEthernet.
@@ -50,14 +50,14 @@ struct alignas(64) InterfaceEntry {
   /// packets that are too large to leave here are cut.
   bool tcp_offload = false;
   wire::Encapsulation encapsulation = wire::Encapsulation::kTypeFirst;  ///< kIpoib.
-  fabric::UdQueue* ud_queue = nullptr;                                  ///< kIpoib.
-  fabric::ReceiveQueue* receive_queue = nullptr;  ///< kIpoib in connected mode.
-  // Writer: management lcore, while workers run; relaxed unless stated, because each value is
-  // independent.
   std::atomic<std::uint16_t> mtu{0};  ///< Largest IP packet, except for neighbours with a
                                       ///< connection. Valid only while `up`.
   /// Mbufs of the longest chain that the device sends (fabric::Capabilities); 1: no chains.
   std::atomic<std::uint16_t> max_segments{1};
+  std::span<fabric::UdQueue* const> ud_queues;    ///< kIpoib: those of all workers.
+  fabric::ReceiveQueue* receive_queue = nullptr;  ///< kIpoib in connected mode: the owner's.
+  // Writer: management lcore, while workers run; relaxed unless stated, because each value is
+  // independent.
   std::atomic<bool> up{false};  ///< False: routed packets to it are dropped as kLinkDown.
   /// Administratively down: all packets that it receives are dropped as kInterfaceDown. An
   /// interface that is coming up is not `up` yet, but it receives.
@@ -71,8 +71,8 @@ struct alignas(64) InterfaceEntry {
   /// kEthernet: the management lcore owns the device and is stopping it or has stopped it. Set with
   /// relaxed: a worker sees true from its next quiescent state on. Cleared with release.
   std::atomic<bool> device_stopped{false};
-  /// kIpoib: own GID, in memory order; 0: not known. Multicast from this GID and ud_queue's own QPN
-  /// is this link's, returned by the fabric.
+  /// kIpoib: own GID, in memory order; 0: not known. Multicast from this GID and the QPN of one of
+  /// ud_queues is this link's, returned by the fabric.
   std::array<std::atomic<std::uint64_t>, 2> gid{};
 
   /// Acquire: pairs with the release in set_up(), so that a worker that sees it up also sees its
@@ -151,10 +151,11 @@ struct PuntLimits {
 struct InterfaceQueues {
   std::vector<std::uint16_t> eth_rx;    ///< kEthernet: receive queues of the ethdev.
   std::optional<std::uint16_t> eth_tx;  ///< kEthernet; none: the owner sends for this worker.
+  fabric::UdQueue* ud = nullptr;        ///< kIpoib; null: the owner sends for this worker.
 };
 
-/// Returns the queues of a worker if every interface has one queue, number 0, of its owner.
-/// Indexed by InterfaceId.
+/// Returns the queues of a worker if every interface has one queue, of its owner: number 0 of an
+/// ethdev, the first of InterfaceEntry::ud_queues. Indexed by InterfaceId.
 [[nodiscard]] std::vector<InterfaceQueues> queues_of_owner(
     std::span<const InterfaceEntry> interfaces, unsigned worker);
 
@@ -162,7 +163,7 @@ struct WorkerConfig {
   unsigned number = 0;  ///< 0, 1, ...; also its thread id in `rcu`.
   int socket = -1;      ///< NUMA node of its lcore and of its own tables; -1: any.
   std::span<const InterfaceEntry> interfaces;  ///< All of the node, indexed by InterfaceId.
-  /// Indexed by InterfaceId. The owner of an Ethernet interface has a transmit queue.
+  /// Indexed by InterfaceId. The owner of an interface has a queue to send.
   std::vector<InterfaceQueues> queues;
   std::vector<fabric::Hca*> hcas;  ///< HCAs whose poll_function() this worker calls once a loop.
   const Settings* settings = nullptr;

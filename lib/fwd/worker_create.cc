@@ -30,12 +30,12 @@ const char* missing(const WorkerConfig& c) {
 
 Status check_interface(const WorkerConfig& c, std::size_t id) {
   const InterfaceEntry& entry = c.interfaces[id];
-  const bool owns = entry.owner == c.number;
-  const bool ethernet = entry.kind == InterfaceKind::kEthernet;
-  if (ethernet ? c.queues[id].eth_tx.has_value() : owns && entry.ud_queue != nullptr) return {};
-  if (owns)
+  if (entry.owner == c.number) {
+    const bool ethernet = entry.kind == InterfaceKind::kEthernet;
+    if (ethernet ? c.queues[id].eth_tx.has_value() : c.queues[id].ud != nullptr) return {};
     return fail(Errc::kInvalidArgument, "worker {}: {} {} has no queue", c.number,
                 ethernet ? "port" : "link", id);
+  }
   const auto has_ring = [&entry](const std::vector<rte_ring*>& rings) {
     return entry.owner < rings.size() && rings[entry.owner] != nullptr;
   };
@@ -50,9 +50,13 @@ Status check_interface(const WorkerConfig& c, std::size_t id) {
 std::vector<InterfaceQueues> queues_of_owner(std::span<const InterfaceEntry> interfaces,
                                              unsigned worker) {
   std::vector<InterfaceQueues> queues(interfaces.size());
-  for (std::size_t i = 0; i < interfaces.size(); ++i)
-    if (interfaces[i].kind == InterfaceKind::kEthernet && interfaces[i].owner == worker)
+  for (std::size_t i = 0; i < interfaces.size(); ++i) {
+    if (interfaces[i].owner != worker) continue;
+    if (interfaces[i].kind == InterfaceKind::kEthernet)
       queues[i] = {.eth_rx = {0}, .eth_tx = 0};
+    else
+      queues[i].ud = interfaces[i].ud_queues.front();
+  }
   return queues;
 }
 
@@ -77,10 +81,14 @@ Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::Neighbou
         queue.ethdev_queue = nth;
         owned.push_back(queue);
       }
-    } else if (entry.owner == number) {
+    } else if (config.queues[i].ud != nullptr) {
+      queue.ud_queue = config.queues[i].ud;
       owned.push_back(queue);
+    }
+    if (entry.receive_queue != nullptr && entry.owner == number) {
+      queue.ud_queue = nullptr;
       queue.receive_queue = entry.receive_queue;
-      if (queue.receive_queue != nullptr) owned.push_back(queue);
+      owned.push_back(queue);
     }
   }
   for (fabric::Hca* hca : config.hcas)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Two workers share an Ethernet port: a TAP with two queues, over which the kernel spreads the flows of its host. Each
-# worker forwards its flows from end to end, and the packets of a flow stay in order.
+# worker forwards its flows from end to end, by its own queue pair and its own queue of the cable, and the packets of a
+# flow stay in order.
 # shows: P-14
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -15,7 +16,7 @@ scenario_host b
 lab_space a
 lab_cable a "$CABLE_MTU"
 scenario_config a 1500 net_tap0 net_af_packet1
-node_start a "$LAB_DIR/a.toml" --vdev=net_tap0,iface=eth0 "$(cable_device a)" -- --prometheus 127.0.0.1:0
+node_start a "$LAB_DIR/a.toml" --vdev=net_tap0,iface=eth0 "$(cable_device a),qpairs=2" -- --prometheus 127.0.0.1:0
 node_ready a
 scenario_node b
 # net_tap gives the kernel's end of the TAP its own MAC address.
@@ -46,8 +47,10 @@ receiver=$!
 LAB_PIDS+=("$receiver")
 wait_for 10 "the receiver of the flows" grep -qs ready "$LAB_DIR/flows.error"
 before=("$(packets receive 0)" "$(packets receive 1)")
+cli a "capture start $LAB_DIR/flows.pcap" >/dev/null
 in_host a "$python" send "$(host_address b)" $flows $each
 wait "$receiver"
+cli a "capture stop" >/dev/null
 flows_field() { json "d['$1']" <"$LAB_DIR/flows.json"; }
 for worker in 0 1; do
   got=$(($(packets receive "$worker") - before[worker]))
@@ -58,7 +61,16 @@ expect "flows" "$(flows_field flows)" $flows
 expect "packets" "$(flows_field packets)" $((flows * each))
 expect "packets that another one of their flow overtook" "$(flows_field overtaken)" 0
 
-# --- The worker of the link sends the other direction by its own queue of the port, whoever owns the port.
+# --- Each flow left by one of two queue pairs, and tshark finds no fault with their frames.
+judge() { tshark -r "$LAB_DIR/flows.pcap" "$@" 2>/dev/null; }
+# 8388608 is tshark's severity "error".
+faults=$(judge -Y '_ws.malformed || _ws.expert.severity >= 8388608')
+[[ -z $faults ]] || fail "tshark finds fault with: $faults"
+pairs=$(judge -Y 'udp.dstport == 5002' -T fields -e infiniband.deth.srcqp -e udp.srcport | sort -u)
+expect "pairs of queue pair and flow" "$(wc -l <<<"$pairs")" $flows
+expect "queue pairs of the flows" "$(cut -f 1 <<<"$pairs" | sort -u | wc -l)" 2
+
+# --- The worker of the link sends the other direction by its own queue of the port, which the other worker owns.
 before=("$(packets transmit 0)" "$(packets transmit 1)")
 row "ping in the other direction" ping_all b 192.168.1.2
 got=$(($(packets transmit 1) - before[1]))

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 
 #include "lib/base/counters.h"
 
@@ -13,6 +14,10 @@ inline std::uint64_t sum_of(const DropCounters& drops) {
   std::uint64_t sum = 0;
   for (const Counter& counter : drops.by_reason) sum += counter.get();
   return sum;
+}
+
+inline std::uint64_t sum_of(const DropTotals& drops) {
+  return std::accumulate(drops.by_reason.begin(), drops.by_reason.end(), std::uint64_t{0});
 }
 
 }  // namespace ipoib::test

@@ -23,7 +23,23 @@ Cable make_cable() {
   return cable;
 }
 
+WideCable make_wide_cable() {
+  WideCable cable{};
+  for (std::size_t q = 0; q < cable.in.size(); ++q) {
+    const std::string end = std::to_string(q);
+    cable.in[q] = rte_ring_create(("wide_in" + end).c_str(), 512, SOCKET_ID_ANY, 0);
+    cable.out[q] = rte_ring_create(("wide_out" + end).c_str(), 512, SOCKET_ID_ANY, 0);
+  }
+  cable.port = test::start_ring_port("wide", cable.in, cable.out, Cable::get().pool);
+  return cable;
+}
+
 }  // namespace
+
+WideCable& WideCable::get() {
+  static WideCable cable = make_wide_cable();
+  return cable;
+}
 
 Cable& Cable::get() {
   static Cable cable = make_cable();

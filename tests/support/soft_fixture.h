@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -39,6 +40,14 @@ struct Cable {
   rte_ring* towards[2];  ///< Frames in flight to port[i].
 
   static Cable& get();
+};
+
+/// A cable with two queues in each direction, shared by all tests. Nothing is at its other end.
+struct WideCable {
+  std::uint16_t port;
+  std::array<rte_ring*, 2> in, out;
+
+  static WideCable& get();
 };
 
 inline constexpr std::uint64_t kGuid[2] = {0x0002'c903'00a1'b204, 0x0002'c903'00a1'b207};

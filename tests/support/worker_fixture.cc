@@ -167,7 +167,7 @@ void WorkerFixture::SetUp() {
   }
   for (const table::InterfaceId i : {kIb0, kIb1}) {
     entries[i].kind = InterfaceKind::kIpoib;
-    entries[i].ud_queue = &links[i - kIb0];
+    entries[i].ud_queues = {&ud_queues[i - kIb0], 1};
     entries[i].mtu = 2044;
   }
   for (InterfaceEntry& entry : entries) {

@@ -36,8 +36,8 @@ inline constexpr table::InterfaceId kEth0 = 0, kEth1 = 1, kIb0 = 2, kIb1 = 3;
 class FakeUdQueue final : public fabric::UdQueue {
  public:
   enum class Takes : bool { kPackets, kFrames };
-  explicit FakeUdQueue(Takes takes)
-      : UdQueue{0x123456, &receive, &send, takes == Takes::kFrames ? &kFrames : nullptr} {}
+  explicit FakeUdQueue(Takes takes, std::uint32_t qpn = 0x123456)
+      : UdQueue{qpn, &receive, &send, takes == Takes::kFrames ? &kFrames : nullptr} {}
   ~FakeUdQueue();
 
   std::deque<rte_mbuf*> incoming;
@@ -154,7 +154,8 @@ class WorkerFixture : public testing::Test {
   rte_mempool* pool = nullptr;
   /// ib0 takes frames, ib1 does not.
   std::array<FakeUdQueue, 2> links{FakeUdQueue{FakeUdQueue::Takes::kFrames},
-                                   FakeUdQueue{FakeUdQueue::Takes::kPackets}};
+                                   FakeUdQueue{FakeUdQueue::Takes::kPackets, 0x123457}};
+  std::array<fabric::UdQueue*, 2> ud_queues{&links[0], &links[1]};
   bool neighbours_have_prefixes = true;
   std::unique_ptr<table::PrefixTable> prefixes;
   std::unique_ptr<table::Prefix6Table> prefixes6;

@@ -15,12 +15,12 @@ namespace {
 
 using fabric::QueueState;
 
-Result<RingPtr> create_ring(const ConnectedControlConfig& config, const char* what,
-                            unsigned element) {
+Result<fabric::RingPtr> create_ring(const ConnectedControlConfig& config, const char* what,
+                                    unsigned element) {
   const std::string name = fmt::format("soft{}_qp_{}", config.datapath.config().port_id, what);
-  RingPtr ring{rte_ring_create_elem(name.c_str(), element, ConnectedControl::kRingSize,
-                                    config.socket_id,
-                                    RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ)};
+  fabric::RingPtr ring{rte_ring_create_elem(name.c_str(), element, ConnectedControl::kRingSize,
+                                            config.socket_id,
+                                            RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ)};
   if (ring != nullptr) return ring;
   return fail(Errc::kNoResources, "{}: ring {}: {}", config.name, name, rte_strerror(rte_errno));
 }
@@ -33,16 +33,16 @@ bool is_psn(std::uint32_t psn) {
 
 Result<std::unique_ptr<ConnectedControl>> ConnectedControl::create(
     const ConnectedControlConfig& config) {
-  Result<RingPtr> commands = create_ring(config, "down", sizeof(QueueCommand));
+  Result<fabric::RingPtr> commands = create_ring(config, "down", sizeof(QueueCommand));
   if (!commands) return tl::make_unexpected(commands.error());
-  Result<RingPtr> events = create_ring(config, "up", sizeof(fabric::QueueEvent));
+  Result<fabric::RingPtr> events = create_ring(config, "up", sizeof(fabric::QueueEvent));
   if (!events) return tl::make_unexpected(events.error());
   return std::unique_ptr<ConnectedControl>{
       new ConnectedControl{config, std::move(*commands), std::move(*events)}};
 }
 
-ConnectedControl::ConnectedControl(const ConnectedControlConfig& config, RingPtr commands,
-                                   RingPtr events)
+ConnectedControl::ConnectedControl(const ConnectedControlConfig& config, fabric::RingPtr commands,
+                                   fabric::RingPtr events)
     : config_{config},
       commands_{std::move(commands)},
       events_{std::move(events)},

@@ -15,6 +15,7 @@
 #include "drivers/soft/mad_port.h"
 #include "lib/base/result.h"
 #include "lib/fabric/hca.h"
+#include "lib/fabric/ring_ptr.h"
 
 namespace ipoib::soft {
 
@@ -61,7 +62,8 @@ class ConnectedControl {
   [[nodiscard]] bool uses(std::uint32_t qpn) const;
 
  private:
-  ConnectedControl(const ConnectedControlConfig& config, RingPtr commands, RingPtr events);
+  ConnectedControl(const ConnectedControlConfig& config, fabric::RingPtr commands,
+                   fabric::RingPtr events);
   [[nodiscard]] std::uint16_t own_pkey(std::uint16_t partition) const;
   [[nodiscard]] Status check_path(const fabric::ReadyToReceive& attr) const;
   [[nodiscard]] std::optional<std::uint32_t> free_qpn();
@@ -71,8 +73,8 @@ class ConnectedControl {
   void release(std::unique_ptr<SoftConnectedQueue> q);
 
   ConnectedControlConfig config_;
-  RingPtr commands_;
-  RingPtr events_;
+  fabric::RingPtr commands_;
+  fabric::RingPtr events_;
   std::deque<QueueCommand> unsent_;
   std::unique_ptr<ConnectedPort> port_;
   std::vector<std::unique_ptr<SoftReceiveQueue>> receive_queues_;

@@ -175,13 +175,14 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
   const std::uint32_t iba_len = head_len - static_cast<std::uint32_t>(sizeof(EthHdr)) +
                                 spec.payload_len + pad + static_cast<std::uint32_t>(wire::kIcrcLen);
   const bool limited = (kind.route & AhKind::kLimited) != 0;
-  if (limited && !hca_.ahs->bucket(q.ah).take(iba_len, hca_.tsc(), hca_.rate_burst_tsc))
+  if (limited &&
+      !hca_.ahs->bucket(q.ah, /*worker=*/0).take(iba_len, hca_.tsc(), hca_.rate_burst_tsc))
       [[unlikely]]
     return {.blocked = true};
   rte_mbuf* const m = spec.payload_len != 0 ? rte_pktmbuf_alloc(hca_.pool)
                                             : alloc_control(hca_.pool, hca_.control_pool);
   if (m == nullptr) [[unlikely]] {
-    if (limited) hca_.ahs->bucket(q.ah).give_back(iba_len);
+    if (limited) hca_.ahs->bucket(q.ah, /*worker=*/0).give_back(iba_len);
     return {.blocked = true};
   }
   const std::uint32_t len =

@@ -138,8 +138,8 @@ Result<CaptureWriter> CaptureWriter::create() {
 
 Result<fabric::CaptureTap> CaptureWriter::add_tap() {
   expects_management();
-  rte_ring* ring = rte_ring_create(unique_name("tap").c_str(), kRingSize, SOCKET_ID_ANY,
-                                   RING_F_SP_ENQ | RING_F_SC_DEQ);
+  rte_ring* ring =
+      rte_ring_create(unique_name("tap").c_str(), kRingSize, SOCKET_ID_ANY, RING_F_SC_DEQ);
   if (ring == nullptr) return fail(Errc::kNoResources, "no memory for the capture ring");
   shared_->rings.push_back(ring);
   return fabric::CaptureTap{ring, shared_->pool};

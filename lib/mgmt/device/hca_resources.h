@@ -26,6 +26,8 @@ struct HcaConfig;
 /// Resources from which a driver makes an Hca. All of them outlive the Hca.
 struct HcaResources {
   std::uint16_t ethdev_port = 0;  ///< Cable of a software HCA: configured and started.
+  std::uint16_t cable_rx = 1;     ///< Receive queues of the cable.
+  std::uint16_t cable_tx = 1;     ///< Transmit queues of the cable: workers that can send.
   rte_mempool* pool = nullptr;
   rte_mempool* control_pool = nullptr;  ///< For ACKs and MADs when `pool` is empty; null: none.
   std::uint32_t message_mbufs = 0;      ///< Limit of mbufs of `pool` in messages of connections.

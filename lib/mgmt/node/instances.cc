@@ -3,10 +3,12 @@
 
 #include <rte_random.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/base/log.h"
 #include "lib/mgmt/device/device_readings.h"
+#include "lib/mgmt/worker/placement.h"
 #include "lib/sa/sa_mad.h"
 #include "lib/wire/iba.h"
 
@@ -166,7 +168,20 @@ LinkInstance::~LinkInstance() {
   control_.reset();
   hca_.retired.destroy_all();
   if (queues_.receive != nullptr) connected_mode().destroy_receive_queue(*queues_.receive);
-  hca_.hca->destroy_ud_queue(*queues_.ud);
+  for (fabric::UdQueue* const queue : queues_.ud) hca_.hca->destroy_ud_queue(*queue);
+}
+
+fabric::UdQueue* LinkInstance::queue_of(unsigned worker, unsigned workers) const {
+  const std::vector<unsigned> order = senders_of({hca_.owner}, workers);
+  const auto place = std::find(order.begin(), order.end(), worker) - order.begin();
+  const auto nth = static_cast<std::size_t>(place);
+  return nth < queues_.ud.size() ? queues_.ud[nth] : nullptr;
+}
+
+Status LinkInstance::set_qkey(std::uint32_t qkey) {
+  for (fabric::UdQueue* const queue : queues_.ud)
+    if (auto s = hca_.hca->set_qkey(*queue, qkey); !s) return s;
+  return {};
 }
 
 Result<fabric::ConnectedQueue*> LinkInstance::create_connected(fabric::Transport transport) {
@@ -175,7 +190,7 @@ Result<fabric::ConnectedQueue*> LinkInstance::create_connected(fabric::Transport
 }
 
 void LinkInstance::detach(const wire::Gid& mgid, std::uint16_t mlid) {
-  if (auto s = hca_.hca->detach(*queues_.ud, mgid, mlid); !s)
+  if (auto s = hca_.hca->detach(*queues_.ud.front(), mgid, mlid); !s)
     log(LogArea::kFabric, LogLevel::kWarning, "link {}: {}", config_.name, s.error().what);
 }
 

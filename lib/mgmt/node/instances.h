@@ -71,7 +71,7 @@ class HcaInstance {
 
 /// The queues of an IPoIB link. Only connected mode has a receive queue.
 struct LinkQueues {
-  fabric::UdQueue* ud = nullptr;
+  std::vector<fabric::UdQueue*> ud;  ///< In the order of senders_of(); the first is the owner's.
   fabric::ReceiveQueue* receive = nullptr;
 };
 
@@ -85,10 +85,10 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
   ~LinkInstance() override;
 
   [[nodiscard]] const fabric::PortAttr& port() const override { return hca_.hca->attr(); }
-  [[nodiscard]] std::uint32_t qpn() const override { return queues_.ud->qpn(); }
-  Status set_qkey(std::uint32_t qkey) override { return hca_.hca->set_qkey(*queues_.ud, qkey); }
+  [[nodiscard]] std::uint32_t qpn() const override { return queues_.ud.front()->qpn(); }
+  Status set_qkey(std::uint32_t qkey) override;
   Status attach(const wire::Gid& mgid, std::uint16_t mlid) override {
-    return hca_.hca->attach(*queues_.ud, mgid, mlid);
+    return hca_.hca->attach(*queues_.ud.front(), mgid, mlid);
   }
   void detach(const wire::Gid& mgid, std::uint16_t mlid) override;
   Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override {
@@ -102,6 +102,8 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
 
   [[nodiscard]] const HcaInstance& hca() const { return hca_; }
   [[nodiscard]] const LinkQueues& queues() const { return queues_; }
+  /// Null: the worker has none. `workers`: number of all.
+  [[nodiscard]] fabric::UdQueue* queue_of(unsigned worker, unsigned workers) const;
   [[nodiscard]] link::IpoibLink& control() { return *control_; }
   [[nodiscard]] const link::IpoibLink& control() const { return *control_; }
   [[nodiscard]] const link::LinkConfig& config() const { return config_; }

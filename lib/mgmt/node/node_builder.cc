@@ -71,23 +71,30 @@ std::uint32_t message_mbufs(const NodeConfig& node) {
   return std::min(kMessagesUnderWay, node.total_num_mbufs / 2 / hcas);
 }
 
-Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std::uint32_t depth) {
+/// Creates UD queues for as many workers as the hca serves. A link of the 2001 dialect has one,
+/// because its draft does not say if peers accept packets from another QPN than the resolved one.
+Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std::uint32_t depth,
+                                 unsigned workers) {
   LinkQueues queues;
-  auto ud = hca.create_ud_queue({l.pkey});
-  if (!ud) return tl::make_unexpected(ud.error());
-  queues.ud = *ud;
+  const auto failed = [&](Error&& error) {
+    for (fabric::UdQueue* const queue : queues.ud) hca.destroy_ud_queue(*queue);
+    return tl::make_unexpected(std::move(error));
+  };
+  const unsigned most = l.dialect == LinkDialect::kIbarp2001 ? 1 : hca.capabilities().max_workers;
+  for (unsigned worker = 0; worker < std::min(workers, most); ++worker) {
+    auto ud = hca.create_ud_queue({.pkey = l.pkey, .worker = worker});
+    if (!ud) return failed(std::move(ud.error()));
+    queues.ud.push_back(*ud);
+  }
   if (l.mode == LinkMode::kDatagram) return queues;
   fabric::ConnectedTransport* const transport = hca.connected_transport();
   auto receive = transport == nullptr
                      ? fail(Errc::kRefused, "{} does not support connected mode", hca.name())
                      : transport->create_receive_queue(
                            {.depth = depth, .max_message = connection_config(l).receive_mtu});
-  if (receive) {
-    queues.receive = *receive;
-    return queues;
-  }
-  hca.destroy_ud_queue(**ud);
-  return tl::make_unexpected(receive.error());
+  if (!receive) return failed(std::move(receive.error()));
+  queues.receive = *receive;
+  return queues;
 }
 
 /// RARP on a link or port of this kind.
@@ -319,13 +326,14 @@ Status NodeBuilder::create_hcas() {
                                      .rxd = parts_.config.rxd,
                                      .txd = parts_.config.txd,
                                      .rx_pools = {pool},
+                                     .senders = parts_.config.worker.count,
                                      .promiscuous = true});
       if (!opened) return failed(opened.error());
-      if (opened->queues().rx != 1)
-        return fail(Errc::kUnavailable, "hca {}: {} receives on {} queues, and a cable has one",
-                    h.name, h.wire, opened->queues().rx);
       ethdev.emplace(std::move(*opened));
       resources.ethdev_port = ethdev->port();
+      resources.cable_rx = ethdev->queues().rx;
+      resources.cable_tx = std::min<std::uint16_t>(
+          ethdev->queues().tx, static_cast<std::uint16_t>(parts_.config.worker.count));
     }
     auto hca = make_hca_(h, resources);
     if (!hca) return failed(hca.error());
@@ -346,8 +354,9 @@ Status NodeBuilder::create_links() {
                                   [&](const auto& h) { return h->config.name == l.hca; });
     if (hca == parts_.hcas.end())
       return fail(Errc::kInvalidArgument, "link {}: no hca {}", l.name, l.hca);
-    const auto queues = create_queues(*(*hca)->hca, l,
-                                      receive_depth(parts_.config, (*hca)->config, l, mbuf_size()));
+    const auto queues =
+        create_queues(*(*hca)->hca, l, receive_depth(parts_.config, (*hca)->config, l, mbuf_size()),
+                      parts_.config.worker.count);
     if (!queues)
       return fail(queues.error().code, "{}", interface_error("link", l.name, queues.error()));
     InterfaceSlot& slot = parts_.interfaces.add({(*hca)->owner});
@@ -392,7 +401,7 @@ Status NodeBuilder::create_workers() {
     e.kind = fwd::InterfaceKind::kIpoib;
     e.owner = static_cast<std::uint8_t>(l->hca().owner);
     e.encapsulation = link::encapsulation_of(l->config());
-    e.ud_queue = l->queues().ud;
+    e.ud_queues = l->queues().ud;
     e.receive_queue = l->queues().receive;
     e.max_segments = l->hca().hca->capabilities().max_segments;
     e.set_gid(l->port().gid());
@@ -430,6 +439,7 @@ Status NodeBuilder::connect_workers() {
     config.interfaces = parts_.tables.entries;
     config.queues.resize(parts_.interfaces.size());
     for (const auto& p : parts_.ports) config.queues[p->config().id] = p->queues_of(i);
+    for (const auto& l : parts_.links) config.queues[l->config().id].ud = l->queue_of(i, n);
     for (const auto& h : parts_.hcas)
       if (h->owner == i && h->hca->poll_function() != nullptr) config.hcas.push_back(h->hca.get());
     config.settings = &parts_.tables.settings;

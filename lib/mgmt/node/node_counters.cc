@@ -8,6 +8,7 @@
 
 #include "lib/mgmt/device/device_readings.h"
 #include "lib/mgmt/node/node_parts.h"
+#include "lib/mgmt/worker/placement.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 HcaTotals hca_totals(const HcaInstance& hca) {
   HcaTotals t;
   t.name = hca.config.name;
-  add_drops(t.drops, hca.hca->drops());
+  t.drops = hca.hca->drops().by_reason;
   t.client = hca.client.counters();
   t.mads = hca.mad_counters();
   t.administrator = hca.administrator.has_value();
@@ -139,15 +140,19 @@ std::vector<QueueTotals> NodeCounters::queue_totals() const {
     rows.push_back({control.name(), queue, worker, c.rx_packets.get(), c.tx_packets.get(),
                     c.rx_bytes.get(), c.tx_bytes.get()});
   };
+  const auto workers = static_cast<unsigned>(parts_.workers.all().size());
   for (const auto& p : parts_.ports)
-    for (unsigned worker = 0; worker < parts_.workers.all().size(); ++worker) {
+    for (unsigned worker = 0; worker < workers; ++worker) {
       const fwd::InterfaceQueues& own = p->queues_of(worker);
       if (own.eth_tx)
         add(p->control(), *own.eth_tx, worker);
       else if (!own.eth_rx.empty())
         add(p->control(), own.eth_rx.front(), worker);
     }
-  for (const auto& l : parts_.links) add(l->control(), 0, l->hca().owner);
+  for (const auto& l : parts_.links) {
+    const std::vector<unsigned> order = senders_of({l->hca().owner}, workers);
+    for (unsigned q = 0; q < l->queues().ud.size(); ++q) add(l->control(), q, order[q]);
+  }
   return rows;
 }
 

@@ -12,9 +12,6 @@
 
 namespace ipoib::mgmt {
 
-void RingDeleter::operator()(rte_ring* ring) const {
-  rte_ring_free(ring);
-}
 void QsbrDeleter::operator()(rte_rcu_qsbr* rcu) const {
   rte_free(rcu);
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/fabric/ring_ptr.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/mgmt/management_loop.h"
 #include "lib/mgmt/node/instances.h"
@@ -25,9 +26,6 @@
 
 namespace ipoib::mgmt {
 
-struct RingDeleter {
-  void operator()(rte_ring* ring) const;
-};
 struct QsbrDeleter {
   void operator()(rte_rcu_qsbr* rcu) const;
 };
@@ -74,7 +72,7 @@ struct NodeParts {
   std::vector<std::unique_ptr<LinkInstance>> links;
   std::unique_ptr<RouteWriter> route_writer;
   std::unique_ptr<route::RouteTable> routes;
-  std::vector<std::unique_ptr<rte_ring, RingDeleter>> handoff_rings;
+  std::vector<fabric::RingPtr> handoff_rings;
 };
 
 }  // namespace ipoib::mgmt

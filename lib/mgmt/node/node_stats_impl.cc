@@ -42,9 +42,7 @@ TrafficInfo NodeStatsImpl::traffic_since(table::InterfaceId id,
 }
 
 DropArray NodeStatsImpl::hca_drops(std::size_t i) const {
-  DropArray drops{};
-  add_drops(drops, parts_.hcas[i]->hca->drops());
-  return difference(drops, baseline_.hcas[i]);
+  return difference(parts_.hcas[i]->hca->drops().by_reason, baseline_.hcas[i]);
 }
 
 std::vector<WorkerInfo> NodeStatsImpl::workers() const {
@@ -198,8 +196,7 @@ void NodeStatsImpl::clear_stats() {
   baseline_.hcas.clear();
   baseline_.ethdev_xstats.clear();
   for (const auto& h : parts_.hcas) {
-    baseline_.hcas.emplace_back();
-    add_drops(baseline_.hcas.back(), h->hca->drops());
+    baseline_.hcas.push_back(h->hca->drops().by_reason);
     baseline_.ethdev_xstats.push_back(h->ethdev_xstats());
   }
   baseline_.local = counters_.local_drops();

@@ -43,11 +43,14 @@ class Needs {
   std::vector<PoolPlan> pools_;
 };
 
-/// A cable has one pair of queues for all links of its hca.
-unsigned queue_pairs(const NodeConfig& config, const HcaConfig& hca) {
-  if (hca.driver == HcaDriver::kSoft) return 1;
-  return static_cast<unsigned>(std::count_if(config.links.begin(), config.links.end(),
-                                             [&hca](const auto& l) { return l.hca == hca.name; }));
+/// A cable has one receive queue and a transmit queue for each worker, for all links of its hca. A
+/// real hca has both for each link and worker.
+unsigned descriptors_of(const NodeConfig& config, const HcaConfig& hca, unsigned workers) {
+  if (hca.driver == HcaDriver::kSoft) return config.rxd + workers * config.txd;
+  const auto links =
+      static_cast<unsigned>(std::count_if(config.links.begin(), config.links.end(),
+                                          [&hca](const auto& l) { return l.hca == hca.name; }));
+  return links * workers * (config.rxd + config.txd);
 }
 
 unsigned messages_under_way(const NodeConfig& config, const HcaConfig& hca) {
@@ -81,12 +84,17 @@ std::vector<unsigned> receivers_of(const NodeConfig& config, const std::string& 
   return {static_cast<unsigned>(nth % config.worker.count)};
 }
 
-std::vector<fwd::InterfaceQueues> share_queues(const std::vector<unsigned>& receivers,
-                                               unsigned workers, std::uint16_t rx,
-                                               std::uint16_t tx) {
+std::vector<unsigned> senders_of(const std::vector<unsigned>& receivers, unsigned workers) {
   std::vector<unsigned> senders = receivers;
   for (unsigned i = 0; i < workers; ++i)
     if (std::find(receivers.begin(), receivers.end(), i) == receivers.end()) senders.push_back(i);
+  return senders;
+}
+
+std::vector<fwd::InterfaceQueues> share_queues(const std::vector<unsigned>& receivers,
+                                               unsigned workers, std::uint16_t rx,
+                                               std::uint16_t tx) {
+  const std::vector<unsigned> senders = senders_of(receivers, workers);
   std::vector<fwd::InterfaceQueues> queues(workers);
   for (std::uint16_t q = 0; q < rx; ++q)
     queues[receivers[q % receivers.size()]].eth_rx.push_back(q);
@@ -111,8 +119,9 @@ std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topol
     for (unsigned i = 0; i < workers; ++i) needs.add(i, config.txd);
   }
   for (const HcaConfig& h : config.hcas)
+    // All of them are of the owner's pool.
     needs.add(receivers_of(config, h.name, nth++).front(),
-              queue_pairs(config, h) * (config.rxd + config.txd) + messages_under_way(config, h));
+              descriptors_of(config, h, workers) + messages_under_way(config, h));
   for (unsigned i = 0; i < workers; ++i)
     needs.add(i, kWorkerRings + 2 * kMbufCache + (workers - 1) * handoff_depth(workers));
   needs.add_management(kManagement);
@@ -122,9 +131,9 @@ std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topol
 
 unsigned plan_reserve(const NodeConfig& config) {
   // Devices free sent mbufs only when they send more.
-  const auto queues =
-      static_cast<unsigned>(config.worker.count * config.ports.size() + config.hcas.size());
-  return kReserve + queues * config.txd + (config.worker.count + 1) * kReserveCached;
+  const auto devices = static_cast<unsigned>(config.ports.size() + config.hcas.size());
+  return kReserve + config.worker.count * devices * config.txd +
+         (config.worker.count + 1) * kReserveCached;
 }
 
 }  // namespace ipoib::mgmt

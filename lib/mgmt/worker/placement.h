@@ -34,9 +34,13 @@ inline constexpr unsigned kHeldShare = 8;
 [[nodiscard]] std::vector<unsigned> receivers_of(const NodeConfig& config, const std::string& name,
                                                  std::size_t nth);
 
-/// Shares the `rx` receive and `tx` transmit queues of an ethdev among all workers. The receivers
-/// get transmit queues first, and each receiver's first queues have its place as their number.
-/// Indexed by worker number.
+/// All workers in the order in which they get queues to send: the receivers first.
+[[nodiscard]] std::vector<unsigned> senders_of(const std::vector<unsigned>& receivers,
+                                               unsigned workers);
+
+/// Shares the `rx` receive and `tx` transmit queues of an ethdev among all workers, in the order of
+/// senders_of(): a worker's first queues have its place there as their number. Indexed by worker
+/// number.
 [[nodiscard]] std::vector<fwd::InterfaceQueues> share_queues(const std::vector<unsigned>& receivers,
                                                              unsigned workers, std::uint16_t rx,
                                                              std::uint16_t tx);

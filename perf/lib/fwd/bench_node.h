@@ -11,6 +11,7 @@
 #include <rte_ring_elem.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -60,11 +61,11 @@ class Node {
     entries_[kEth0].mac = entries_[kEth1].mac = kOwnMac;
     entries_[kEth0].mtu = entries_[kEth1].mtu = 1500;
     entries_[kIb0].kind = InterfaceKind::kIpoib;
-    entries_[kIb0].ud_queue = &ib0;
+    entries_[kIb0].ud_queues = {&ud_queues_[0], 1};
     entries_[kIb0].encapsulation = of_ib0_;
     entries_[kIb0].mtu = 2044;
     entries_[kIb1].kind = InterfaceKind::kIpoib;
-    entries_[kIb1].ud_queue = &ib1;
+    entries_[kIb1].ud_queues = {&ud_queues_[1], 1};
     entries_[kIb1].mtu = 2044;
     settings_.forwarding = true;
     route(kEthNet, 12, kEth0);
@@ -272,6 +273,7 @@ class Node {
   table::NextHopTable hops_;
   rte_ring* up_;
   rte_ring* down_;
+  std::array<fabric::UdQueue*, 2> ud_queues_{&ib0, &ib1};
   std::vector<InterfaceEntry> entries_ = std::vector<InterfaceEntry>(4);
   Settings settings_;
   std::unique_ptr<const Generator> generator_;

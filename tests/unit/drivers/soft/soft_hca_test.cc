@@ -23,6 +23,8 @@ TEST_F(SoftHcaControl, CableTooSmallIsRefusedWithBothNumbers) {
             0);
   SoftHcaConfig small = config(0);
   ASSERT_EQ(rte_eth_dev_get_port_by_name("net_memif0", &small.port_id), 0);
+  const rte_eth_conf usual{};
+  ASSERT_EQ(rte_eth_dev_configure(small.port_id, 1, 1, &usual), 0);
   const auto refused = SoftHca::create(small);
   ASSERT_FALSE(refused);
   EXPECT_EQ(

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "tests/support/fake_connected_queues.h"
@@ -235,6 +236,40 @@ TEST_F(ConnectedHandoff, NeighbourGoneMeanwhile) {
   send_down(remove, 1);
   worker(1).iterate();
   expect_drop(kIb0, Drop::kNeighbourGone);
+}
+
+// Worker 0 sends datagrams on the link by its own queue, while worker 1 has the connections.
+class ConnectedHandoffOfAWorkerWithAQueue : public ConnectedTest {
+ protected:
+  void SetUp() override {
+    ConnectedTest::SetUp();
+    configs.resize(2);
+    for (const auto iface : {kEth0, kEth1}) entries[iface].owner = 0;
+    for (const auto iface : {kIb0, kIb1}) entries[iface].owner = 1;
+    configs[0].queues = queues_of_owner(entries, 0);
+    configs[0].queues[kIb0].ud = &own;
+    entries[kIb0].ud_queues = both;
+    start_with_neighbours();
+  }
+  FakeUdQueue own{FakeUdQueue::Takes::kFrames};
+  std::array<fabric::UdQueue*, 2> both{&links[0], &own};
+};
+
+TEST_F(ConnectedHandoffOfAWorkerWithAQueue, P14_PacketsOfConnectionsGoToTheOwner) {
+  set_neighbour(9, ib_neighbour(kIb0, "10.0.0.9", 8, 0x77));
+  loop();
+  // Both are in one burst, by turns.
+  for (int i = 0; i < 2; ++i) {
+    receive_long("10.0.0.9", 100);
+    receive_long("10.0.0.2", 100);
+  }
+  worker(0).iterate();
+  EXPECT_EQ(own.sent.size(), 2U);
+  for (rte_mbuf* m : std::exchange(own.sent, {})) rte_pktmbuf_free(m);
+  EXPECT_TRUE(queues[0].sent.empty());
+  EXPECT_EQ(worker(1).iterate(), 2U);
+  EXPECT_EQ(queues[0].sent.size(), 2U);
+  EXPECT_EQ(all_drops(), 0U);
 }
 
 // Management may destroy a queue after all workers have applied its replacement. A worker reports

@@ -78,7 +78,7 @@ class WorkerContractDeathTest : public WorkerFixture {};
 
 TEST_F(WorkerContractDeathTest, ALoopIsMadeInTheRoleOfItsWorker) {
   RoleQueue queue;
-  entries[kIb0].ud_queue = &queue;
+  ud_queues[0] = &queue;
   start();
   const ActingAs role{LcoreRole::management()};  // The one thread plays both roles in turn.
   loop();

@@ -378,6 +378,12 @@ TEST_P(Multicast, U37_OwnPacketsFromTheFabricAreDropped) {
   expect_drop(kIb0, Drop::kIpoibOwnMulticast);
   EXPECT_TRUE(punted().empty());
 
+  entries[kIb0].ud_queues = ud_queues;
+  receive_group(kIb0, frame, kOwnGid, links[1].qpn());
+  loop();
+  EXPECT_EQ(drops(kIb0, Drop::kIpoibOwnMulticast), 2U) << "another worker's queue pair";
+  EXPECT_TRUE(punted().empty());
+
   receive_group(kIb0, frame, other, links[0].qpn());
   loop();
   EXPECT_EQ(punted().size(), 1U) << "the same queue pair number on another port";
@@ -393,8 +399,8 @@ TEST_P(Multicast, U37_OwnPacketsFromTheFabricAreDropped) {
   receive_group(kIb0, encapsulated(0x0806, Bytes(56)), other, links[0].qpn());
   loop();
   EXPECT_TRUE(punted().empty()) << "ARP requests, too";
-  EXPECT_EQ(drops(kIb0, Drop::kIpoibOwnMulticast), 2U);
-  EXPECT_EQ(all_drops(), 2U);
+  EXPECT_EQ(drops(kIb0, Drop::kIpoibOwnMulticast), 3U);
+  EXPECT_EQ(all_drops(), 3U);
 }
 
 /// The limit holds for any number of sources.

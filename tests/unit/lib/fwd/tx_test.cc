@@ -156,8 +156,8 @@ class PortQueues : public TxTest {
     WorkerFixture::SetUp();
     configs.resize(2);
     for (std::uint16_t i = 0; i < 2; ++i) {
-      configs[i].queues.resize(entries.size());
-      for (const auto port : {kEth0, kEth1}) configs[i].queues[port] = {{i}, i};
+      configs[i].queues = queues_of_owner(entries, i);
+      for (const auto port : {kEth0, kEth1}) configs[i].queues[port] = {{i}, i, nullptr};
     }
   }
   /// A frame to a host behind eth1 arrives on a queue of eth0.
@@ -220,6 +220,51 @@ TEST_F(PortQueues, P14_StoppedDeviceIsLeftAloneByAllWorkers) {
   loop();
   for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(worker(i).counters(kEth0).rx_packets.get(), 1U);
   for (const unsigned queue : {0, 1}) EXPECT_EQ(sent_by_port(kEth1, queue).size(), 1U);
+}
+
+/// Both workers have a UD queue of ib0, which worker 1 owns. Worker 0 has the ports.
+class LinkQueues : public TxTest {
+ protected:
+  void SetUp() override {
+    WorkerFixture::SetUp();
+    share_between_two_workers();
+    for (unsigned i = 0; i < 2; ++i) {
+      configs[i].queues = queues_of_owner(entries, i);
+      configs[i].queues[kIb0].ud = queues[i];
+    }
+    entries[kIb0].ud_queues = queues;
+    start_with_neighbours();
+  }
+  FakeUdQueue second{FakeUdQueue::Takes::kFrames};
+  std::array<fabric::UdQueue*, 2> queues{&second, &links[0]};
+};
+
+TEST_F(LinkQueues, P14_EachWorkerSendsByItsOwnQueue) {
+  const Ip4 to_link0;
+  receive(kEth0, to_eth0(to_link0.bytes()));
+  worker(0).iterate();
+  ASSERT_EQ(second.sent.size(), 1U);
+  EXPECT_EQ(second.frames_sent, 1U) << "with the head that its own device has for the neighbour";
+  EXPECT_EQ(ipoib::test::take(second.sent.front()), WorkerFixture::to_link(forwarded(to_link0)));
+  second.sent.clear();
+  EXPECT_EQ(worker(1).iterate(), 0U) << "nothing was handed over";
+  EXPECT_EQ(worker(0).counters(kIb0).tx_packets.get(), 1U);
+
+  receive(kEth1, ethernet(mac(0xa1), mac(0x20), 0x0800, to_link0.bytes()));
+  loop();
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, 7U) << "eth1 is worker 1's";
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(LinkQueues, P14_EachWorkerReceivesFromItsOwnQueue) {
+  rte_mbuf* const m =
+      mbuf(WorkerFixture::to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.10"}.bytes()));
+  fabric::meta_of(m).rx = {};
+  second.incoming.push_back(m);
+  EXPECT_EQ(worker(1).iterate(), 0U);
+  EXPECT_EQ(worker(0).iterate(), 1U);
+  EXPECT_EQ(worker(0).counters(kIb0).rx_packets.get(), 1U);
+  EXPECT_EQ(sent_by_port(kEth0).size(), 1U);
 }
 
 class IoForward : public TxTest {

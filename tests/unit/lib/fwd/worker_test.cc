@@ -201,8 +201,7 @@ TEST_F(WorkerTest, RefusesAConfigurationThatCannotWork) {
       << "others hand their packets to it";
   // The interfaces belong to another worker, and there is no ring to it.
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.number = 1; }));
-  entries[kIb0].ud_queue = nullptr;
-  EXPECT_TRUE(refused([](WorkerConfig&) {}));
+  EXPECT_TRUE(refused([](WorkerConfig& c) { c.queues[kIb0].ud = nullptr; }));
 }
 
 /// A device without hardware of its own, which a worker polls once per loop.
@@ -223,7 +222,7 @@ class PolledHca final : public fabric::Hca {
   void destroy_ah(fabric::AhIndex) override {}
   std::optional<fabric::PortEvent> next_event() override { return std::nullopt; }
   std::string problem() const override { return {}; }
-  const DropCounters& drops() const override { return drops_; }
+  DropTotals drops() const override { return {}; }
 
  private:
   static tl::unexpected<Error> none() { return fail(Errc::kUnavailable, "nothing to test here"); }
@@ -232,7 +231,6 @@ class PolledHca final : public fabric::Hca {
     ++static_cast<PolledHca&>(hca).polls;
   }
   fabric::PortAttr attr_;
-  DropCounters drops_;
 };
 
 TEST_F(WorkerTest, P07_PollsDevicesOncePerLoop) {

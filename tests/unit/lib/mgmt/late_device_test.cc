@@ -86,7 +86,7 @@ class FakeHca final : public fabric::Hca, public test::SilentMadPort {
     return next_ah_++;
   }
   void destroy_ah(fabric::AhIndex /*ah*/) override {}
-  [[nodiscard]] const DropCounters& drops() const override { return drops_; }
+  [[nodiscard]] DropTotals drops() const override { return {}; }
 
   Status send(const fabric::MadAddress& to,
               std::span<const std::byte, wire::kMadLen> mad) override {

@@ -52,7 +52,7 @@ class LimitedHca final : public fabric::Hca {
   void destroy_ah(fabric::AhIndex ah) override { hca_->destroy_ah(ah); }
   std::optional<fabric::PortEvent> next_event() override { return hca_->next_event(); }
   [[nodiscard]] std::string problem() const override { return hca_->problem(); }
-  [[nodiscard]] const DropCounters& drops() const override { return hca_->drops(); }
+  [[nodiscard]] DropTotals drops() const override { return hca_->drops(); }
 
  private:
   static void poll(fabric::Hca& self, std::uint16_t burst) noexcept {
