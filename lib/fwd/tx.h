@@ -32,15 +32,16 @@ class Tx {
     std::uint16_t segments = 0;                      ///< Bound of those of any packet.
     std::uint16_t ethdev_queue = 0;                  ///< kEthernet only.
     table::InterfaceId iface = table::kNoInterface;  ///< Unset for kHandoff.
+    /// kIpoib: frames can be sent in this loop; none: not asked yet.
+    std::optional<bool> frames;
     std::uint64_t octets = 0;  ///< Octets of the packets without link headers.
     /// kIpoib: bit i: packet i has PacketMeta::tx. The others are whole frames.
     std::uint64_t by_handle = 0;
-    const InterfaceEntry* interface = nullptr;  ///< Null for kHandoff.
-    rte_ring* ring = nullptr;                   ///< kHandoff only.
-    fabric::UdQueue* ud = nullptr;              ///< kIpoib only.
-    std::optional<bool> frames;  ///< kIpoib: frames can be sent in this loop; none: not asked yet.
-    fabric::FrameKeys keys;      ///< Valid if `frames`.
-    std::array<rte_mbuf*, kMaxBurst> pkts;
+    const InterfaceEntry* interface = nullptr;          ///< Null for kHandoff.
+    rte_ring* ring = nullptr;                           ///< kHandoff only.
+    fabric::UdQueue* ud = nullptr;                      ///< kIpoib only.
+    fabric::FrameKeys keys;                             ///< Valid if `frames`.
+    alignas(64) std::array<rte_mbuf*, kMaxBurst> pkts;  ///< Otherwise a packet costs 0.4 ns more.
   };
 
  public:
