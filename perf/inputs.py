@@ -87,7 +87,7 @@ def capture(scene, pair):
 def write_captures(scene, folder):
     """Writes one capture file for each pair of devices and returns their paths."""
     files = []
-    for pair in range(scene.workers):
+    for pair in range(scene.pairs):
         files.append(folder / f"input{pair}.pcap")
         files[-1].write_bytes(capture(scene, pair))
     return files
@@ -146,9 +146,12 @@ def route(pair, index, scene):
 
 
 def assignment(scene):
-    """TOML that assigns each pair of devices to the worker with its number. A link goes by the name of its HCA."""
+    """TOML that assigns each pair of devices to the worker with its number. A link goes by the name of its HCA. Workers
+    that share a pair all receive from the port."""
+    if scene.shared:
+        return f'{{ eth-from0 = [{", ".join(map(str, range(scene.workers)))}], to0 = 0 }}'
     rows = []
-    for pair in range(scene.workers):
+    for pair in range(scene.pairs):
         for side, infiniband in (("from", scene.path != "out"), ("to", scene.path != "in")):
             rows.append(f'"{side if infiniband else "eth-" + side}{pair}" = {pair}')
     return "{ " + ", ".join(rows) + " }"
@@ -159,7 +162,7 @@ def configuration(scene, icrc):
     rows = [f"[worker]\ncount = {scene.workers}\nburst = {scene.burst}\nassign = {assignment(scene)}\n",
             f"[subnet]\nmtu = {scene.ib_mtu}\n",
             f"[neighbour-cache]\nmax-entries = {max(1024, 2 * scene.neighbours)}\n"]
-    for pair in range(scene.workers):
+    for pair in range(scene.pairs):
         rows += [interface(side, pair, scene, icrc) for side in ("from", "to")]
         if scene.groups:
             source = "eth-from" if scene.path == "out" else "ib-from"

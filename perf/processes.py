@@ -37,7 +37,8 @@ def eal_arguments(scene, captures, memory, prefix):
     lcores += [f"{1 + index}@{cpu}" for index, cpu in enumerate(workers)]
     devices = []
     for pair, capture in enumerate(captures):
-        devices += [f"--vdev=net_pcap{pair},rx_pcap={capture},infinite_rx=1",
+        queues = f",rx_pcap={capture}" * (scene.workers // scene.pairs)
+        devices += [f"--vdev=net_pcap{pair}{queues},infinite_rx=1",
                     f"--vdev=net_null{pair},no-rx=1"]
     return [*memory.arguments(scene.memory_mib), "--no-pci", f"--file-prefix={prefix}",
             "--lcores", ",".join(lcores), *devices]
@@ -116,8 +117,9 @@ class Testpmd(Process):
             ["stdbuf", "-oL", "dpdk-testpmd",
              *eal_arguments(scene, inputs.write_captures(scene, folder), memory, folder.name),
              "--", "-i", f"--forward-mode={mode}", f"--nb-cores={scene.workers}",
+             *(f"--{queue}={scene.workers // scene.pairs}" for queue in ("rxq", "txq")),
              *buffer_arguments(scene)], folder / "testpmd.log")
-        self.outputs = [2 * pair + 1 for pair in range(scene.workers)]
+        self.outputs = [2 * pair + 1 for pair in range(scene.pairs)]
         self.asked = 0
         self.tell("start")
 
@@ -141,7 +143,7 @@ class Node(Process):
 
     def __init__(self, folder, scene, memory, program, icrc, more=()):
         self.scene = scene
-        self.outputs = [inputs.output_name(scene, pair) for pair in range(scene.workers)]
+        self.outputs = [inputs.output_name(scene, pair) for pair in range(scene.pairs)]
         self.question = "show port json" if scene.path == "in" else "show link json"
         self.socket = folder / "cli"
         self.client = None

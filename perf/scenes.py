@@ -18,6 +18,12 @@ class Scene:
     groups: int = 0  # Multicast groups. If not 0, they are the destinations.
     burst: int = 32
     workers: int = 1
+    shared: bool = False  # The workers share one pair of devices, with a queue for each of them.
+
+    @property
+    def pairs(self):
+        """The number of pairs of devices."""
+        return 1 if self.shared else self.workers
 
     @property
     def ib_mtu(self):
@@ -81,12 +87,15 @@ SWEEPS = (
     Sweep("workers", "Workers", "workers", "worker lcores", (1, 2), tuple(PATHS),
           "Each worker has its own pair of devices and its own CPU. With two workers on two CPUs the "
           "management lcore, which sleeps unless it gets a request, shares these CPUs."),
+    Sweep("shared", "Workers on one pair of devices", "workers", "worker lcores", (1, 2), ("out",),
+          "All workers receive from one port and send on one link, each by queues of its own.",
+          Scene(shared=True)),
 )
 
 QUICK_VALUES = {"sizes": (64, 512, 2044), "neighbours": (1, 1024, 65536), "routes": (1, 65000),
-                "groups": (1, 256), "burst": (4, 32), "workers": (1, 2)}
+                "groups": (1, 256), "burst": (4, 32), "workers": (1, 2), "shared": (1, 2)}
 SMOKE_VALUES = {"sizes": (64, 2044), "neighbours": (), "routes": (), "groups": (4,), "burst": (),
-                "workers": (2,)}
+                "workers": (2,), "shared": (2,)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +116,7 @@ class Plan:
         """The sweeps of this plan, without numbers of workers that would have to share a CPU."""
         for sweep in SWEEPS:
             values = self.values.get(sweep.name, sweep.values)
-            if sweep.name == "workers":
+            if sweep.field == "workers":
                 values = tuple(value for value in values if value <= cpus)
             yield dataclasses.replace(sweep, values=values, paths=sweep.paths[-self.most_paths:])
 
