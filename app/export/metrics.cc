@@ -61,17 +61,19 @@ constexpr std::array kDeviceColumns = {
 };
 
 constexpr std::array kQueueColumns = {
-    MetricColumn<QueueTotals>{kCounter, "ipoib_queue_receive_packets_total",
-                              "Packets received from a queue by a worker.",
-                              [](const auto& q) { return static_cast<double>(q.rx_packets); }},
-    MetricColumn<QueueTotals>{kCounter, "ipoib_queue_receive_bytes_total",
-                              "Octets received from a queue by a worker.",
-                              [](const auto& q) { return static_cast<double>(q.rx_bytes); }},
+    MetricColumn<QueueTotals>{
+        kCounter, "ipoib_queue_receive_packets_total",
+        "Packets that a worker received from its queues; the label has its first.",
+        [](const auto& q) { return static_cast<double>(q.rx_packets); }},
+    MetricColumn<QueueTotals>{
+        kCounter, "ipoib_queue_receive_bytes_total",
+        "Octets that a worker received from its queues; the label has its first.",
+        [](const auto& q) { return static_cast<double>(q.rx_bytes); }},
     MetricColumn<QueueTotals>{kCounter, "ipoib_queue_transmit_packets_total",
-                              "Packets sent to a queue by a worker.",
+                              "Packets that a worker sent by its queue.",
                               [](const auto& q) { return static_cast<double>(q.tx_packets); }},
     MetricColumn<QueueTotals>{kCounter, "ipoib_queue_transmit_bytes_total",
-                              "Octets sent to a queue by a worker.",
+                              "Octets that a worker sent by its queue.",
                               [](const auto& q) { return static_cast<double>(q.tx_bytes); }},
 };
 

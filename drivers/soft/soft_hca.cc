@@ -206,7 +206,7 @@ UdDatapathConfig SoftHca::datapath_config(std::uint16_t worker) const {
 
 SoftHca::~SoftHca() {
   connected_.reset();
-  for (const auto& queue : queues_) datapaths_.front()->drain(*queue);
+  for (const auto& queue : queues_) drain(*queue);
   const auto empty = [](rte_ring* ring) {
     void* m = nullptr;
     while (rte_ring_sc_dequeue(ring, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
@@ -215,8 +215,8 @@ SoftHca::~SoftHca() {
   for (const auto& ring : to_owner_) empty(ring.get());
 }
 
-void SoftHca::poll(fabric::Hca& hca, std::uint16_t burst) noexcept {
-  static_cast<SoftHca&>(hca).datapaths_.front()->poll(burst);
+std::uint32_t SoftHca::poll(fabric::Hca& hca, std::uint16_t burst) noexcept {
+  return static_cast<SoftHca&>(hca).datapaths_.front()->poll(burst);
 }
 
 /// Publishes a new receive table to the worker.
@@ -266,8 +266,8 @@ Result<fabric::UdQueue*> SoftHca::create_ud_queue(const fabric::UdQueueConfig& c
     if (!ring) return tl::make_unexpected(ring.error());
     arrivals = std::move(*ring);
   }
-  queues_.push_back(std::make_unique<SoftUdQueue>(*datapaths_[config.worker], *qpn, config.pkey,
-                                                  std::move(arrivals)));
+  queues_.push_back(
+      std::make_unique<SoftUdQueue>(*datapaths_[config.worker], *qpn, config, std::move(arrivals)));
   publish();
   return queues_.back().get();
 }
@@ -288,7 +288,16 @@ void SoftHca::destroy_ud_queue(fabric::UdQueue& queue) {
   queues_.erase(found);
   publish();
   grace_.wait();
-  datapaths_.front()->drain(*owned);  // in case no worker was running
+  drain(*owned);
+}
+
+/// Drops the packets of a queue that no worker uses any more.
+void SoftHca::drain(SoftUdQueue& queue) {
+  rte_mbuf* m = nullptr;
+  while (queue.pop(&m, 1) != 0) {
+    ended_.add(Drop::kIbQpn);
+    rte_pktmbuf_free(m);
+  }
 }
 
 Status SoftHca::set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) {
@@ -345,6 +354,7 @@ fabric::Capabilities SoftHca::capabilities() const {
 
 DropTotals SoftHca::drops() const {
   DropTotals sum;
+  sum.add(ended_);
   for (const auto& datapath : datapaths_) sum.add(datapath->drops());
   return sum;
 }
@@ -455,11 +465,12 @@ void SoftHca::set_capture(const std::optional<fabric::CaptureTap>& tap) {
   tap_ = std::move(fresh);
 }
 
-SoftUdQueue::SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn, std::uint16_t partition,
-                         fabric::RingPtr arrivals)
+SoftUdQueue::SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn,
+                         const fabric::UdQueueConfig& config, fabric::RingPtr arrivals)
     : UdQueue{qpn, &SoftUdQueue::rx, &SoftUdQueue::tx, &kFrames},
       datapath_{datapath},
-      partition_{partition},
+      partition_{config.pkey},
+      first_{config.first},
       arrivals_{std::move(arrivals)} {}
 
 const fabric::UdFrames SoftUdQueue::kFrames = {.keys = &frame_keys,

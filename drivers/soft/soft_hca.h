@@ -139,9 +139,10 @@ class SoftHca final : public fabric::Hca,
           std::unique_ptr<AhTable> ahs, fabric::RingPtr mads_out, fabric::RingPtr mads_in,
           std::vector<fabric::RingPtr> to_owner);
   [[nodiscard]] UdDatapathConfig datapath_config(std::uint16_t worker) const;
-  static void poll(fabric::Hca& hca, std::uint16_t burst) noexcept;
+  static std::uint32_t poll(fabric::Hca& hca, std::uint16_t burst) noexcept;
   [[nodiscard]] Result<ConnectedControl*> connected();
   void publish(SoftUdQueue* closing = nullptr);
+  void drain(SoftUdQueue& queue);
   void poll_link_status();
   void on_manager_events();
   Status apply_attr(fabric::PortAttr next);
@@ -158,6 +159,7 @@ class SoftHca final : public fabric::Hca,
   fabric::RingPtr mads_out_;
   fabric::RingPtr mads_in_;
   std::vector<fabric::RingPtr> to_owner_;  ///< Frames of the other workers to this port.
+  DropCounters ended_;                     ///< Packets in queues that were destroyed.
   std::vector<std::unique_ptr<UdDatapath>>
       datapaths_;  ///< The element of each worker; the owner's is first.
   SoftMadPort mad_port_;

@@ -30,7 +30,7 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
 
   /// `datapath`: that of its worker. `arrivals`: single producer and consumer; null: the worker owns
   /// the port.
-  SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn, std::uint16_t partition,
+  SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn, const fabric::UdQueueConfig& config,
               fabric::RingPtr arrivals);
 
   /// Any thread: the P_Key given at creation, even if the port's table lacks it now.
@@ -102,6 +102,10 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   }
   /// Shape: the worker owns the port.
   [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
+  /// True if multicast of this queue need not return to `other`, because both are of one link.
+  [[nodiscard]] bool spares(const SoftUdQueue& other) const noexcept {
+    return &other == this || &other == first_;
+  }
   [[nodiscard]] bool is_of_owner() const noexcept { return arrivals_ == nullptr; }
 
  private:
@@ -117,6 +121,7 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
 
   UdDatapath& datapath_;
   std::uint16_t partition_;
+  const fabric::UdQueue* first_;  ///< The link's queue of the owner; null: this one.
   fabric::RingPtr arrivals_;
   std::atomic<std::uint16_t> pkey_{0};
   std::atomic<std::uint32_t> qkey_{0};

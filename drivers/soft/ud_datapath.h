@@ -59,7 +59,7 @@ struct UdDatapathConfig {
 
 /// Worker lcore only, the same one for its lifetime, except publish(), set_tap() and stop_ethdev()
 /// (management lcore), config(), table() and the counters. The management lcore may also call
-/// drain() and count_drop() for a queue that no worker uses any more.
+/// count_drop() for a queue that no worker uses any more.
 ///
 /// Every frame read from the cable, and every packet that a queue pair sends to its own port, is
 /// passed to a queue pair or to mads_in, or freed and counted under one Drop.
@@ -73,8 +73,8 @@ class alignas(64) UdDatapath {
   UdDatapath& operator=(const UdDatapath&) = delete;
 
   /// Owner: sends waiting MADs, reads up to `burst` frames from the cable and sorts them, then polls
-  /// the connected queue pairs.
-  void poll(std::uint16_t burst) noexcept;
+  /// the connected queue pairs. Returns the number of frames.
+  std::uint32_t poll(std::uint16_t burst) noexcept;
 
   std::uint16_t rx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
     expects_own_worker();
@@ -88,7 +88,7 @@ class alignas(64) UdDatapath {
   [[nodiscard]] bool frame_head(fabric::AhIndex ah, fabric::FrameHead& head) const noexcept;
   std::uint16_t tx_frames(std::span<rte_mbuf*> frames) noexcept;
 
-  /// Drops the packets delivered to a queue pair that is being destroyed.
+  /// Drops the packets delivered to a queue pair of the owner that is being destroyed.
   void drain(SoftUdQueue& queue) noexcept;
 
   /// Management lcore: the worker uses this table from now on, and copies frames to this tap (null:
@@ -145,8 +145,8 @@ class alignas(64) UdDatapath {
   /// Waiting MADs are dropped after this many consecutive polls in which the ethdev accepts none.
   static constexpr unsigned kMadPatience = 1024;
 
-  void receive_frames(std::uint16_t burst) noexcept;
-  void receive_from_others() noexcept;
+  std::uint32_t receive_frames(std::uint16_t burst) noexcept;
+  std::uint32_t receive_from_others() noexcept;
   void send_to_own_port(rte_mbuf* frame, const SoftUdQueue* sender) noexcept;
   void sort(std::span<rte_mbuf* const> frames, const RxTable& table,
             const SoftUdQueue* sender) noexcept;

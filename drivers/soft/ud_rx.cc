@@ -271,20 +271,20 @@ struct UdFastBurst {
   }
 };
 
-void UdDatapath::poll(std::uint16_t burst) noexcept {
+std::uint32_t UdDatapath::poll(std::uint16_t burst) noexcept {
   expects_own_worker();
-  receive_frames(std::min(burst, kBurst));
-  receive_from_others();
+  const std::uint32_t frames = receive_frames(std::min(burst, kBurst)) + receive_from_others();
   // Pairs with the release store of publish().
   if (ConnectedPort* connected = connected_.load(std::memory_order_acquire); connected != nullptr)
     connected->poll();
   if (!mads_came_) [[likely]]
-    return;
+    return frames;
   mads_came_ = false;
   if (config_.doorbell != nullptr) config_.doorbell->ring();
+  return frames;
 }
 
-void UdDatapath::receive_frames(std::uint16_t burst) noexcept {
+std::uint32_t UdDatapath::receive_frames(std::uint16_t burst) noexcept {
   if (nb_mads_ != 0 || rte_ring_empty(config_.mads_out) == 0) [[unlikely]]
     send_mads();
   // Pairs with the release stores of publish() and set_tap().
@@ -293,15 +293,15 @@ void UdDatapath::receive_frames(std::uint16_t burst) noexcept {
     drain(*table->closing());
   if (hold_reads_) {
     hold_reads_ = false;
-    return;
+    return 0;
   }
   if (ethdev_removed_.load(std::memory_order_relaxed)) [[unlikely]]
-    return;
+    return 0;
   std::array<rte_mbuf*, kBurst> frames;
   const std::uint16_t queue = rx_queue_;
   if (++rx_queue_ == config_.rx_queues) rx_queue_ = 0;
   const std::uint16_t nb_rx = rte_eth_rx_burst(config_.port_id, queue, frames.data(), burst);
-  if (nb_rx == 0) return;
+  if (nb_rx == 0) return 0;
   const std::span<rte_mbuf* const> received{frames.data(), nb_rx};
   if (const CaptureTap* tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]]
     for (const rte_mbuf* m : received)
@@ -309,18 +309,22 @@ void UdDatapath::receive_frames(std::uint16_t burst) noexcept {
   if (!table->active()) [[unlikely]] {
     drops_.add(Drop::kIbPortDown, nb_rx);
     rte_pktmbuf_free_bulk(frames.data(), nb_rx);
-    return;
+    return nb_rx;
   }
   sort(received, *table, nullptr);
+  return nb_rx;
 }
 
-void UdDatapath::receive_from_others() noexcept {
+std::uint32_t UdDatapath::receive_from_others() noexcept {
+  std::uint32_t total = 0;
   for (rte_ring* const ring : config_.from_others) {
     std::array<rte_mbuf*, kBurst> frames;
     const unsigned n =
         rte_ring_sc_dequeue_burst(ring, reinterpret_cast<void**>(frames.data()), kBurst, nullptr);
     if (n != 0) receive_own({frames.data(), n});
+    total += n;
   }
+  return total;
 }
 
 void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,

@@ -458,15 +458,16 @@ rte_mbuf* UdDatapath::copy_with_room(const rte_mbuf* m, std::uint32_t head_len,
   return copy;
 }
 
-/// Copies a multicast frame if queues of this port other than the sender need it; null: none does,
-/// or there is no mbuf.
+/// Copies a multicast frame if queues of other links of this port need it; null: none does, or there
+/// is no mbuf. A copy that goes through the owner's ring also reaches the sender's link if that is a
+/// member, like one that the fabric returns.
 rte_mbuf* UdDatapath::group_copy(const SoftUdQueue& sender, const rte_mbuf* frame) noexcept {
   const auto* lrh = rte_pktmbuf_mtod_offset(frame, const wire::Lrh*, sizeof(EthHdr));
   const auto* grh = rte_pktmbuf_mtod_offset(frame, const wire::Grh*, kLocalHeadLen);
   const RxTable& table = *table_.load(std::memory_order_acquire);
   const auto members = table.groups().members(grh->dgid, lrh->dlid.host());
   if (std::all_of(members.begin(), members.end(),
-                  [&](const SoftUdQueue* queue) { return queue == &sender; }))
+                  [&](const SoftUdQueue* queue) { return sender.spares(*queue); }))
     return nullptr;
   rte_mbuf* copy = copy_frame(frame);
   if (copy == nullptr)

@@ -127,20 +127,26 @@ Result<std::unique_ptr<Device>> Device::open(const std::string& name, std::uint8
   if (device->pd_ == nullptr)
     return fail(Errc::kNoResources, "device {}: cannot allocate a protection domain: {}", name,
                 std::strerror(errno));
-  device->make_thread_domain();
   return device;
 }
 
-/// One is enough because all queues of a port belong to one worker. It is optional.
-void Device::make_thread_domain() {
+Device::ThreadDomain Device::make_thread_domain() const {
+  ThreadDomain made;
   ibv_td_init_attr thread{};
-  td_.reset(ibv_alloc_td(context(), &thread));
-  if (td_ == nullptr) return;
+  made.td.reset(ibv_alloc_td(context(), &thread));
+  if (made.td == nullptr) return {};
   ibv_parent_domain_init_attr domain{};
   domain.pd = pd_.get();
-  domain.td = td_.get();
-  queue_pd_.reset(ibv_alloc_parent_domain(context(), &domain));
-  if (queue_pd_ == nullptr) td_.reset();
+  domain.td = made.td.get();
+  made.parent.reset(ibv_alloc_parent_domain(context(), &domain));
+  return made.parent != nullptr ? std::move(made) : ThreadDomain{};
+}
+
+ibv_pd* Device::queue_pd(unsigned worker) {
+  expects_management();
+  while (thread_domains_.size() <= worker) thread_domains_.push_back(make_thread_domain());
+  ibv_pd* const parent = thread_domains_[worker].parent.get();
+  return parent != nullptr ? parent : pd_.get();
 }
 
 bool Device::present() const {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "drivers/verbs/handles.h"
 #include "lib/base/result.h"
@@ -27,6 +28,9 @@ struct VerbsEvent {
   std::uint32_t qpn = 0;
 };
 
+/// Number of the worker that owns a port, and its connected queues.
+inline constexpr unsigned kOwner = 0;
+
 /// Management lcore only.
 class Device {
  public:
@@ -40,10 +44,11 @@ class Device {
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
   /// Protection domain of memory and address handles.
   [[nodiscard]] ibv_pd* pd() const { return pd_.get(); }
-  /// Protection domain of queues, each used by one thread at a time. If the provider has thread
-  /// domains, it is a parent domain with one of them, so that posts and polls take no lock.
-  [[nodiscard]] ibv_pd* queue_pd() const { return queue_pd_ ? queue_pd_.get() : pd_.get(); }
-  [[nodiscard]] bool has_thread_domain() const { return queue_pd_ != nullptr; }
+  /// Protection domain of the queues of a worker (fabric::UdQueueConfig::worker). If the provider
+  /// has thread domains, it is a parent domain with one of the worker's own, so that posts and polls
+  /// take no lock.
+  [[nodiscard]] ibv_pd* queue_pd(unsigned worker);
+  [[nodiscard]] bool has_thread_domain(unsigned worker) { return queue_pd(worker) != pd(); }
   [[nodiscard]] const ibv_device_attr& attr() const { return attr_; }
   [[nodiscard]] bool has(ibv_device_cap_flags flag) const {
     return (attr_.device_cap_flags & flag) != 0;
@@ -60,14 +65,19 @@ class Device {
 
  private:
   Device(std::string name, std::uint8_t port, ContextPtr context);
-  void make_thread_domain();
+
+  /// Queues of one thread share the hardware's registers for sending, without a lock.
+  struct ThreadDomain {
+    TdPtr td;
+    PdPtr parent;  ///< Parent domain of pd_ and `td`; null: the provider has no thread domains.
+  };
+  [[nodiscard]] ThreadDomain make_thread_domain() const;
 
   std::string name_;
   std::uint8_t port_;
   ContextPtr context_;
   PdPtr pd_;
-  TdPtr td_;
-  PdPtr queue_pd_;  ///< Parent domain of pd_ and td_; null: the provider has no thread domains.
+  std::vector<ThreadDomain> thread_domains_;  ///< Indexed by worker; made on demand.
   ibv_device_attr attr_{};
   bool ethernet_ = false;
   int numa_node_ = -1;

@@ -30,9 +30,9 @@ bool is_missing_feature(int error) {
 
 }  // namespace
 
-Result<QueuePair> create_qp(const Device& device, ibv_qp_init_attr_ex wanted,
+Result<QueuePair> create_qp(Device& device, unsigned worker, ibv_qp_init_attr_ex wanted,
                             const SendLimits& limits) {
-  wanted.pd = device.queue_pd();
+  wanted.pd = device.queue_pd(worker);
   wanted.cap.max_send_wr = limits.depth;
   wanted.cap.max_send_sge = limits.max_sge;
   int error = 0;
@@ -63,13 +63,13 @@ Result<QueuePair> create_qp(const Device& device, ibv_qp_init_attr_ex wanted,
               wanted.srq != nullptr ? " with a shared receive queue" : "", std::strerror(error));
 }
 
-CqPtr create_cq(const Device& device, std::uint32_t entries) {
-  if (device.has_thread_domain()) {
+CqPtr create_cq(Device& device, unsigned worker, std::uint32_t entries) {
+  if (device.has_thread_domain(worker)) {
     ibv_cq_init_attr_ex attr{};
     attr.cqe = entries;
     attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     attr.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
-    attr.parent_domain = device.queue_pd();
+    attr.parent_domain = device.queue_pd(worker);
     errno = 0;
     if (ibv_cq_ex* const cq = ibv_create_cq_ex(device.context(), &attr); cq != nullptr)
       return CqPtr{ibv_cq_ex_to_cq(cq)};

@@ -19,14 +19,14 @@ struct QueuePair {
   SendLimits limits;              ///< Requested limits; `max_inline` as granted.
 };
 
-/// `wanted` has all attributes except the protection domain, inline data and the send queue's
+/// For the worker's use only. `wanted` has all attributes except the protection domain, inline data and the send queue's
 /// `limits.depth` and `limits.max_sge`. Errors name the feature that the provider lacks.
-[[nodiscard]] Result<QueuePair> create_qp(const Device& device, ibv_qp_init_attr_ex wanted,
-                                          const SendLimits& limits);
+[[nodiscard]] Result<QueuePair> create_qp(Device& device, unsigned worker,
+                                          ibv_qp_init_attr_ex wanted, const SendLimits& limits);
 
-/// Creates a completion queue without completion channel, for one thread if the provider supports
-/// that. Null: errno has the reason.
-[[nodiscard]] CqPtr create_cq(const Device& device, std::uint32_t entries);
+/// Creates a completion queue of the worker without completion channel, for one thread if the
+/// provider supports that. Null: errno has the reason.
+[[nodiscard]] CqPtr create_cq(Device& device, unsigned worker, std::uint32_t entries);
 
 /// Returns the limits of a send queue of `device`; `wanted` and `max_sge` are upper bounds.
 [[nodiscard]] SendLimits send_limits(const Device& device, std::uint32_t wanted,

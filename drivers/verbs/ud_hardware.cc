@@ -20,9 +20,10 @@ constexpr std::uint32_t kMaxUdSegments = 8;  ///< Most mbufs of a packet to send
 
 }  // namespace
 
-Result<std::unique_ptr<UdHardware>> UdHardware::create(const Device& device,
-                                                       const PortShared& shared, std::uint8_t port,
-                                                       std::uint32_t max_received, UdKeys keys) {
+Result<std::unique_ptr<UdHardware>> UdHardware::create(Device& device, const PortShared& shared,
+                                                       std::uint8_t port,
+                                                       std::uint32_t max_received, unsigned worker,
+                                                       UdKeys keys) {
   const std::uint32_t room = rte_pktmbuf_data_room_size(shared.pool) - RTE_PKTMBUF_HEADROOM;
   if (room < max_received)
     return fail(
@@ -37,8 +38,8 @@ Result<std::unique_ptr<UdHardware>> UdHardware::create(const Device& device,
       shared.rxd,
       static_cast<std::uint32_t>(std::min(device.attr().max_qp_wr, device.attr().max_cqe)));
   const PreferNode near{device.numa_node()};
-  hw->send_cq = create_cq(device, limits.depth);
-  hw->receive_cq = create_cq(device, rxd);
+  hw->send_cq = create_cq(device, worker, limits.depth);
+  hw->receive_cq = create_cq(device, worker, rxd);
   if (hw->send_cq == nullptr || hw->receive_cq == nullptr)
     return fail(Errc::kNoResources, "{}: cannot create a completion queue of {} entries: {}",
                 shared.name, std::max(limits.depth, rxd), std::strerror(errno));
@@ -49,7 +50,7 @@ Result<std::unique_ptr<UdHardware>> UdHardware::create(const Device& device,
   wanted.recv_cq = hw->receive_cq.get();
   wanted.cap.max_recv_wr = rxd;
   wanted.cap.max_recv_sge = 1;
-  auto made = create_qp(device, wanted, limits);
+  auto made = create_qp(device, worker, wanted, limits);
   if (!made) return fail(made.error().code, "{}: {}", shared.name, made.error().what);
   hw->qp = std::move(made->qp);
   hw->send = std::make_unique<SendQueue>(hw->qp.get(), made->extended, made->limits, hw->number);

@@ -59,11 +59,11 @@ class UdHardware {
  public:
   /// Creates hardware that is ready to send, with posted receive buffers of at least
   /// `max_received` octets. kRefused names a missing permission or feature.
-  [[nodiscard]] static Result<std::unique_ptr<UdHardware>> create(const Device& device,
+  [[nodiscard]] static Result<std::unique_ptr<UdHardware>> create(Device& device,
                                                                   const PortShared& shared,
                                                                   std::uint8_t port,
                                                                   std::uint32_t max_received,
-                                                                  UdKeys keys);
+                                                                  unsigned worker, UdKeys keys);
   ~UdHardware();
 
   /// Resets the queue pair and starts it with `keys`, which may be new. Pending packets are lost.

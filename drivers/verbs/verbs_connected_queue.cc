@@ -41,7 +41,7 @@ std::uint16_t max_send_segments(const Device& device) {
 }
 
 Result<std::unique_ptr<VerbsConnectedQueue>> VerbsConnectedQueue::create(
-    const Device& device, PortShared& shared, std::uint8_t port, std::uint16_t pkey_index,
+    Device& device, PortShared& shared, std::uint8_t port, std::uint16_t pkey_index,
     const fabric::ConnectedQueueConfig& config) {
   expects_management();
   expects(
@@ -54,8 +54,8 @@ Result<std::unique_ptr<VerbsConnectedQueue>> VerbsConnectedQueue::create(
   wanted.recv_cq = receive.hardware->receive_cq.get();
   wanted.srq = receive.hardware->srq.get();
   const PreferNode near{device.numa_node()};
-  auto pair =
-      create_qp(device, wanted, send_limits(device, config.send_depth, kMaxConnectedSegments));
+  auto pair = create_qp(device, kOwner, wanted,
+                        send_limits(device, config.send_depth, kMaxConnectedSegments));
   if (!pair) return fail(pair.error().code, "{}: {}", shared.name, pair.error().what);
   ibv_qp_attr attr{};
   attr.pkey_index = pkey_index;

@@ -22,7 +22,7 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
  public:
   /// Creates a queue pair in INIT and adds it to `receive_queue`, which must have hardware.
   [[nodiscard]] static Result<std::unique_ptr<VerbsConnectedQueue>> create(
-      const Device& device, PortShared& shared, std::uint8_t port, std::uint16_t pkey_index,
+      Device& device, PortShared& shared, std::uint8_t port, std::uint16_t pkey_index,
       const fabric::ConnectedQueueConfig& config);
   /// No worker may refer to it. Pending packets are freed and counted.
   ~VerbsConnectedQueue();

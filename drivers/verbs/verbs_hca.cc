@@ -122,7 +122,7 @@ void VerbsHca::reclaim() {
 
 Result<fabric::UdQueue*> VerbsHca::create_ud_queue(const fabric::UdQueueConfig& config) {
   expects_management();
-  ud_queues_.push_back(std::make_unique<VerbsUdQueue>(shared_, config.pkey));
+  ud_queues_.push_back(std::make_unique<VerbsUdQueue>(shared_, config));
   if (device_) equip();
   return ud_queues_.back().get();
 }

@@ -40,7 +40,7 @@ struct VerbsHcaConfig {
   rte_mempool* pool = nullptr;  ///< Receive buffers.
   std::uint16_t rxd = 512;
   std::uint16_t txd = 512;
-  /// NUMA node of the worker that owns the port's queues; -1: not known.
+  /// NUMA node of the worker that owns the port; -1: not known.
   int worker_node = -1;
   /// Quiescent states of the workers; the management lcore is not registered in it. Null: the
   /// caller is the only thread.

@@ -250,7 +250,7 @@ Status VerbsHca::equip(VerbsUdQueue& queue) {
   }
   if (!queue.hardware) {
     auto made = UdHardware::create(*device_, shared_, config_.port, wire::mtu_octets(config_.mtu),
-                                   {*index, queue.qkey()});
+                                   queue.worker, {*index, queue.qkey()});
     if (!made) return tl::make_unexpected(made.error());
     queue.hardware = std::move(*made);
     queue.pkey_index = *index;

@@ -40,7 +40,7 @@ void QpnTable::set(std::uint32_t qpn, VerbsConnectedQueue* queue) {
 }
 
 Result<std::unique_ptr<ReceiveHardware>> ReceiveHardware::create(
-    const Device& device, const PortShared& shared, const fabric::ReceiveQueueConfig& config) {
+    Device& device, const PortShared& shared, const fabric::ReceiveQueueConfig& config) {
   const ibv_device_attr& able = device.attr();
   if (able.max_srq <= 0)
     return fail(Errc::kRefused,
@@ -63,15 +63,15 @@ Result<std::unique_ptr<ReceiveHardware>> ReceiveHardware::create(
   auto hw = std::make_unique<ReceiveHardware>();
   hw->send_room = std::min(kSendCompletions, static_cast<std::uint32_t>(able.max_cqe));
   const PreferNode near{device.numa_node()};
-  hw->send_cq = create_cq(device, hw->send_room);
-  hw->receive_cq = create_cq(device, depth);
+  hw->send_cq = create_cq(device, kOwner, hw->send_room);
+  hw->receive_cq = create_cq(device, kOwner, depth);
   if (hw->send_cq == nullptr || hw->receive_cq == nullptr)
     return fail(Errc::kNoResources, "{}: cannot create a completion queue of {} entries: {}",
                 shared.name, std::max(hw->send_room, depth), std::strerror(errno));
   ibv_srq_init_attr attr{};
   attr.attr.max_wr = depth;
   attr.attr.max_sge = segments;
-  hw->srq.reset(ibv_create_srq(device.queue_pd(), &attr));
+  hw->srq.reset(ibv_create_srq(device.queue_pd(kOwner), &attr));
   if (hw->srq == nullptr)
     return fail(Errc::kNoResources, "{}: cannot create a shared receive queue of {} buffers: {}",
                 shared.name, depth, std::strerror(errno));

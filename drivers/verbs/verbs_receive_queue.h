@@ -42,7 +42,7 @@ struct ReceiveHardware {
   /// kRefused: the device has no shared receive queue; kInvalidArgument: one buffer would take more
   /// mbufs than the device can fill.
   [[nodiscard]] static Result<std::unique_ptr<ReceiveHardware>> create(
-      const Device& device, const PortShared& shared, const fabric::ReceiveQueueConfig& config);
+      Device& device, const PortShared& shared, const fabric::ReceiveQueueConfig& config);
 
   // The SRQ is destroyed first: until then the device may write into the ring's buffers.
   std::unique_ptr<ReceiveRing> receive;

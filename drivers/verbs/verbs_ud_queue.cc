@@ -22,8 +22,11 @@ constexpr std::uint32_t kReapAt = 128;
 
 }  // namespace
 
-VerbsUdQueue::VerbsUdQueue(PortShared& shared, std::uint16_t partition)
-    : UdQueue{0, &VerbsUdQueue::rx, &VerbsUdQueue::tx}, pkey{partition}, shared_{shared} {}
+VerbsUdQueue::VerbsUdQueue(PortShared& shared, const fabric::UdQueueConfig& config)
+    : UdQueue{0, &VerbsUdQueue::rx, &VerbsUdQueue::tx},
+      pkey{config.pkey},
+      worker{config.worker},
+      shared_{shared} {}
 
 void VerbsUdQueue::publish(UdHardware* hw, Drop absent) noexcept {
   expects_management();

@@ -22,7 +22,7 @@ namespace ipoib::verbs {
 /// Worker lcore: bursts. Management lcore: the rest, except where stated.
 class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
  public:
-  VerbsUdQueue(PortShared& shared, std::uint16_t pkey);
+  VerbsUdQueue(PortShared& shared, const fabric::UdQueueConfig& config);
 
   /// Publishes `hardware` to the worker. The caller must wait a grace period before it destroys the
   /// old one. With null, packets to send are dropped with reason `absent`.
@@ -67,6 +67,7 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
 
   // Management lcore only.
   const std::uint16_t pkey;
+  const unsigned worker;
   std::unique_ptr<UdHardware> hardware;  ///< Null while the device is away.
   std::vector<Attachment> attachments;
   std::uint16_t pkey_index = 0;

@@ -104,9 +104,12 @@ class UdQueue {
 
 struct UdQueueConfig {
   std::uint16_t pkey = wire::kDefaultPkey;  ///< Must match an entry of the port's table.
-  /// Worker that receives from and sends to the queue, below Capabilities::max_workers. 0: the
-  /// owner of the port, which calls poll_function().
+  /// Number, among the workers with queues on the port, of the one that receives from the queue and
+  /// sends to it; below Capabilities::max_workers. 0: the owner of the port, which calls
+  /// poll_function().
   unsigned worker = 0;
+  /// The link's queue of the owner. Multicast of this queue need not return to it. Null: this is it.
+  UdQueue* first = nullptr;
 };
 
 /// Destination of copies of the frames on a device's wire (lib/fabric/capture_meta.h). Any number of
@@ -152,8 +155,8 @@ class EthdevWire {
 class Hca;
 /// Work that the lcore that owns the queues does once per loop for a device without hardware of its
 /// own (the software HCA reads its cable here). `burst`: number of packets that the queues are
-/// polled for next; reading more would evict them from the cache.
-using PollFn = void (*)(Hca&, std::uint16_t burst) noexcept;
+/// polled for next; reading more would evict them from the cache. Returns the number of packets read.
+using PollFn = std::uint32_t (*)(Hca&, std::uint16_t burst) noexcept;
 
 /// Abilities that only some devices have; null: this device does not. The objects live as long as
 /// the device.
@@ -203,7 +206,7 @@ class Hca {
   /// Reason why the port does not work, for operators; empty: the device knows of no problem.
   [[nodiscard]] virtual std::string problem() const = 0;
 
-  /// Packets discarded before a link saw them. Any thread.
+  /// Packets discarded before a link saw them. Management lcore.
   [[nodiscard]] virtual DropTotals drops() const = 0;
 
  protected:

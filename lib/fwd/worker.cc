@@ -58,11 +58,11 @@ std::uint32_t Worker::iterate(std::uint64_t tsc) noexcept {
 
   const std::uint16_t burst = std::clamp<std::uint16_t>(get(s.settings.burst), 1, kMaxBurst);
   const std::uint16_t received = std::max(burst, kMinReceived);
-  for (const State::Device& device : s.devices) device.poll(*device.hca, received);
+  std::uint32_t work = 0;
+  for (const State::Device& device : s.devices) work += device.poll(*device.hca, received);
   c.frame_heads.follow(*c.neighbours);
   const std::uint32_t messages = inject(c, s.down);
-  std::uint32_t work = messages;
-  work += handoff_input(c, s.handoff_in);
+  work += messages + handoff_input(c, s.handoff_in);
 
   const bool forwarding = get(s.settings.forwarding);
   const ForwardMode mode = get(s.settings.mode);

@@ -85,12 +85,17 @@ int rte_eth_dev_configure(std::uint16_t port, std::uint16_t nb_rx, std::uint16_t
   asked.removal_interrupt = conf->intr_conf.rmv != 0;
   asked.rx_queues = nb_rx;
   asked.tx_queues = nb_tx;
-  const rte_eth_rss_conf& rss = conf->rx_adv_conf.rss_conf;
-  asked.rss_hf = conf->rxmode.mq_mode == RTE_ETH_MQ_RX_RSS ? rss.rss_hf : 0;
-  asked.rss_key.assign(rss.rss_key, rss.rss_key + rss.rss_key_len);
+  asked.rss = conf->rx_adv_conf.rss_conf;
+  asked.rss_hf = conf->rxmode.mq_mode == RTE_ETH_MQ_RX_RSS ? asked.rss.rss_hf : 0;
   rte_eth_conf own = *conf;
   own.intr_conf.rmv = 0;  // no driver of these tests supports it
   return next<decltype(rte_eth_dev_configure)>("rte_eth_dev_configure")(port, nb_rx, nb_tx, &own);
+}
+
+int rte_eth_dev_start(std::uint16_t port) {
+  DeviceFaults& asked = DeviceFaults::get();
+  asked.rss_key.assign(asked.rss.rss_key, asked.rss.rss_key + asked.rss.rss_key_len);
+  return next<decltype(rte_eth_dev_start)>("rte_eth_dev_start")(port);
 }
 
 int rte_eth_dev_callback_register(std::uint16_t port, rte_eth_event_type event,

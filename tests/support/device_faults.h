@@ -30,6 +30,8 @@ struct DeviceFaults {
   bool removal_interrupt = false;
   std::uint16_t rx_queues = 0, tx_queues = 0;
   std::uint64_t rss_hf = 0;  ///< 0: RSS is off.
+  rte_eth_rss_conf rss{};    ///< With the pointer to the key that drivers keep.
+  /// The key at the last rte_eth_dev_start(), where drivers read it.
   std::vector<std::uint8_t> rss_key{};
 
   /// Notifies the registered listeners, on any thread, that the port was removed.

@@ -52,38 +52,48 @@ struct DriverTraits {
   bool restarts = true;
   /// Packets arrive at all queues that the device was created with, and must be taken there.
   bool receives_on_all = false;
-  /// It has as many transmit as receive queues: the driver asks for that, or the peer of the device
-  /// must have as many.
+  /// It has as many transmit as receive queues: the driver asks for that, the peer of the device must
+  /// have as many, or the device receives on as many as it sends.
   bool paired = false;
 };
 
 DriverTraits traits_of(std::string_view driver) {
-  static constexpr std::array<DriverTraits, 7> kTraits{{
+  static constexpr std::array<DriverTraits, 12> kTraits{{
       {.driver = "net_af_packet", .restarts = false, .receives_on_all = true},
       {.driver = "net_af_xdp", .paired = true},
+      {.driver = "net_bnx2x", .paired = true},
+      {.driver = "net_bnx2xvf", .paired = true},
+      {.driver = "net_mana", .paired = true},
       {.driver = "net_memif", .paired = true},
       {.driver = "net_pcap", .receives_on_all = true},
       {.driver = "net_ring", .receives_on_all = true},
       {.driver = "net_tap", .paired = true},
       {.driver = "net_vhost", .paired = true},
+      {.driver = "net_virtio", .paired = true},
+      {.driver = "net_virtio_user", .paired = true},
   }};
   const auto it = std::find_if(kTraits.begin(), kTraits.end(),
                                [driver](const DriverTraits& t) { return t.driver == driver; });
   return it != kTraits.end() ? *it : DriverTraits{};
 }
 
-/// Key of the Toeplitz hash: with a period of 16 bits, both directions of a flow have one hash.
-std::vector<std::uint8_t> symmetric_key(std::size_t len) {
-  std::vector<std::uint8_t> key(len);
-  for (std::size_t i = 0; i < len; ++i) key[i] = i % 2 == 0 ? 0x6d : 0x5a;
-  return key;
+/// Key of the Toeplitz hash, of any length: with a period of 16 bits, both directions of a flow have
+/// one hash. Drivers read it at each start, and change it only on request.
+std::uint8_t* symmetric_key() {
+  static std::array<std::uint8_t, UINT8_MAX> key = [] {
+    std::array<std::uint8_t, UINT8_MAX> made;
+    for (std::size_t i = 0; i < made.size(); ++i) made[i] = i % 2 == 0 ? 0x6d : 0x5a;
+    return made;
+  }();
+  return key.data();
 }
 
 Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
                      const EthDeviceConfig& config, const EthQueueNumbers& queues) {
   const auto step = [&](int result, const char* what) -> Status {
     if (result == 0) return {};
-    return fail(Errc::kRefused, "device {}: {}: {}", config.device, what, std::strerror(-result));
+    return fail(Errc::kRefused, "device {} with {} receive and {} transmit queues: {}: {}",
+                config.device, queues.rx, queues.tx, what, std::strerror(-result));
   };
   // The MTU is set separately, because some drivers refuse here an MTU that they support.
   rte_eth_conf conf{};
@@ -91,12 +101,11 @@ Status set_up_queues(std::uint16_t port, const rte_eth_dev_info& info,
   conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   conf.intr_conf.rmv = tells_of_removal(info) ? 1 : 0;
   conf.rxmode.mtu = std::clamp<std::uint32_t>(RTE_ETHER_MTU, info.min_mtu, info.max_mtu);
-  std::vector<std::uint8_t> key = symmetric_key(info.hash_key_size);
   if (queues.rx > 1 && info.flow_type_rss_offloads != 0) {
     conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
     conf.rx_adv_conf.rss_conf = {
-        .rss_key = key.empty() ? nullptr : key.data(),
-        .rss_key_len = static_cast<std::uint8_t>(key.size()),
+        .rss_key = info.hash_key_size == 0 ? nullptr : symmetric_key(),
+        .rss_key_len = info.hash_key_size,
         .rss_hf = info.flow_type_rss_offloads &
                   (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP)};
   }

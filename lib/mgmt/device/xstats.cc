@@ -65,14 +65,24 @@ std::vector<std::pair<Drop, std::uint64_t>> drops_at(
 
 std::vector<Xstat> interface_xstats(Place place, const TrafficInfo& traffic,
                                     const DeviceStats& errors, std::span<const Xstat> device) {
-  // Queue 0 has all packets, because one worker receives and sends for an interface.
   std::vector<Xstat> rows = {
       {"rx_good_packets", traffic.rx_packets}, {"tx_good_packets", traffic.tx_packets},
       {"rx_good_bytes", traffic.rx_bytes},     {"tx_good_bytes", traffic.tx_bytes},
       {"rx_missed_errors", errors.rx_missed},  {"rx_errors", errors.rx_errors},
-      {"tx_errors", transmit_drops(traffic)},  {"rx_mbuf_allocation_errors", errors.rx_nombuf},
-      {"rx_q0_packets", traffic.rx_packets},   {"rx_q0_bytes", traffic.rx_bytes},
-      {"tx_q0_packets", traffic.tx_packets},   {"tx_q0_bytes", traffic.tx_bytes}};
+      {"tx_errors", transmit_drops(traffic)},  {"rx_mbuf_allocation_errors", errors.rx_nombuf}};
+  // Queue 0 of a device with one has all packets. Other devices count by queue themselves.
+  const auto has = [device](std::string_view name) {
+    return std::any_of(device.begin(), device.end(),
+                       [name](const Xstat& x) { return x.name == name; });
+  };
+  if (!has("rx_q1_packets")) {
+    rows.push_back({"rx_q0_packets", traffic.rx_packets});
+    rows.push_back({"rx_q0_bytes", traffic.rx_bytes});
+  }
+  if (!has("tx_q1_packets")) {
+    rows.push_back({"tx_q0_packets", traffic.tx_packets});
+    rows.push_back({"tx_q0_bytes", traffic.tx_bytes});
+  }
   add_drops(rows, place, traffic.drops);
   const std::size_t n = rows.size();
   for (const Xstat& x : device) {

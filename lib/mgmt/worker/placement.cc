@@ -43,14 +43,21 @@ class Needs {
   std::vector<PoolPlan> pools_;
 };
 
-/// A cable has one receive queue and a transmit queue for each worker, for all links of its hca. A
-/// real hca has both for each link and worker.
-unsigned descriptors_of(const NodeConfig& config, const HcaConfig& hca, unsigned workers) {
-  if (hca.driver == HcaDriver::kSoft) return config.rxd + workers * config.txd;
-  const auto links =
-      static_cast<unsigned>(std::count_if(config.links.begin(), config.links.end(),
-                                          [&hca](const auto& l) { return l.hca == hca.name; }));
-  return links * workers * (config.rxd + config.txd);
+/// Transmit queues that a worker has on an hca: one on a cable, for all links of its hca; one for
+/// each link of a real hca.
+unsigned queue_pairs(const NodeConfig& config, const HcaConfig& hca) {
+  if (hca.driver == HcaDriver::kSoft) return 1;
+  return static_cast<unsigned>(std::count_if(config.links.begin(), config.links.end(),
+                                             [&hca](const auto& l) { return l.hca == hca.name; }));
+}
+/// Packets that may wait in rings between the owner of a cable and another worker: those that the
+/// owner delivers to the worker's links, and those that the worker sends to the port itself.
+unsigned ring_places(const NodeConfig& config, const HcaConfig& hca) {
+  constexpr unsigned kRing = 256;
+  if (hca.driver != HcaDriver::kSoft) return 0;
+  const auto links = std::count_if(config.links.begin(), config.links.end(),
+                                   [&hca](const auto& l) { return l.hca == hca.name; });
+  return kRing * (static_cast<unsigned>(links) + 1);
 }
 
 unsigned messages_under_way(const NodeConfig& config, const HcaConfig& hca) {
@@ -118,10 +125,15 @@ std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topol
       needs.add(receiver, config.rxd);
     for (unsigned i = 0; i < workers; ++i) needs.add(i, config.txd);
   }
-  for (const HcaConfig& h : config.hcas)
-    // All of them are of the owner's pool.
-    needs.add(receivers_of(config, h.name, nth++).front(),
-              descriptors_of(config, h, workers) + messages_under_way(config, h));
+  for (const HcaConfig& h : config.hcas) {
+    const unsigned owner = receivers_of(config, h.name, nth++).front();
+    const unsigned pairs = queue_pairs(config, h);
+    // All receive buffers are of the owner's pool.
+    const unsigned receiving = h.driver == HcaDriver::kSoft ? 1 : workers;
+    needs.add(owner, pairs * receiving * config.rxd + (workers - 1) * ring_places(config, h) +
+                         messages_under_way(config, h));
+    for (unsigned i = 0; i < workers; ++i) needs.add(i, pairs * config.txd);
+  }
   for (unsigned i = 0; i < workers; ++i)
     needs.add(i, kWorkerRings + 2 * kMbufCache + (workers - 1) * handoff_depth(workers));
   needs.add_management(kManagement);

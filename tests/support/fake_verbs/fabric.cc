@@ -325,6 +325,12 @@ bool Fabric::lockless(std::uint32_t qpn) {
          (qp.srq() == nullptr || of_thread(qp.srq()->pd));
 }
 
+const void* Fabric::thread_of(std::uint32_t qpn) {
+  State& state = State::get();
+  const Lock lock{state.mutex};
+  return static_cast<const Pd*>(state.qps.at(qpn)->qp_base.pd)->td;
+}
+
 ibv_qp_attr Fabric::attr_of(std::uint32_t qpn) {
   State& state = State::get();
   const Lock lock{state.mutex};

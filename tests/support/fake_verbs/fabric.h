@@ -215,6 +215,8 @@ class Fabric {
   /// True if the provider may omit its locks: the queue pair and its shared receive queue belong to
   /// a thread domain, and its completion queues are single-threaded.
   [[nodiscard]] bool lockless(std::uint32_t qpn);
+  /// Thread domain of a queue pair; null: none.
+  [[nodiscard]] static const void* thread_of(std::uint32_t qpn);
   [[nodiscard]] std::vector<std::uint32_t> qpns(ibv_qp_type type);
   /// Returns and removes the violations, one sentence each.
   std::vector<std::string> take_violations();

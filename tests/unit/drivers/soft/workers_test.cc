@@ -34,7 +34,7 @@ class SoftWorkers : public SoftFixture {
   void make(const SoftHcaConfig& config) {
     node_.hca.reset();
     node_ = make_node(config);
-    other_ = node_.hca->create_ud_queue({.worker = 1}).value();
+    other_ = node_.hca->create_ud_queue({.worker = 1, .first = node_.queue}).value();
     ASSERT_TRUE(node_.hca->set_qkey(*other_, kQkey));
   }
   static std::vector<Bytes> sent(std::size_t queue) {
@@ -86,7 +86,7 @@ TEST_F(SoftWorkers, P14_EachSendsByATransmitQueueOfItsOwn) {
 }
 
 TEST_F(SoftWorkers, P14_OwnerSortsForAllFromEveryReceiveQueue) {
-  for (const std::size_t cable_queue : {0, 1}) {
+  for (std::size_t cable_queue = 0; cable_queue < 2; ++cable_queue) {
     arrive_on(cable_queue, other_->qpn());
     arrive_on(cable_queue, node_.queue->qpn());
     for (int i = 0; i < 2; ++i) node_.poll();  // it reads one receive queue at a time
@@ -126,16 +126,28 @@ TEST_F(SoftWorkers, P14_PacketsToTheOwnPortGoThroughTheOwner) {
   EXPECT_EQ(drops(Drop::kIbNoBuffer), 300U - SoftUdQueue::kRxRingSize) << "the owner does not poll";
 }
 
-TEST_F(SoftWorkers, P14_MulticastOfOneWorkerReturnsToTheOthers) {
+TEST_F(SoftWorkers, P14_MulticastOfOneWorkerGoesToOtherLinksOfThePort) {
+  const fabric::AhIndex group = group_ah(node_, broadcast_mgid(), kMlid);
+  const auto send = [&] {
+    rte_mbuf* m = packet(counting(40), group, wire::kMulticastQpn);
+    ASSERT_EQ(other_->tx_burst(&m, 1), 1);
+    EXPECT_EQ(sent(1).size(), 1U);
+    node_.poll();
+  };
   ASSERT_TRUE(node_.hca->attach(*node_.queue, broadcast_mgid(), kMlid));
-  rte_mbuf* m = packet(counting(40), group_ah(node_, broadcast_mgid(), kMlid), wire::kMulticastQpn);
-  ASSERT_EQ(other_->tx_burst(&m, 1), 1);
-  EXPECT_EQ(sent(1).size(), 1U);
-  node_.poll();
-  const auto pkts = node_.receive();
+  send();
+  EXPECT_EQ(received(node_.queue), 0U) << "it is of the same link";
+
+  fabric::UdQueue* const link = node_.hca->create_ud_queue({}).value();
+  ASSERT_TRUE(node_.hca->set_qkey(*link, kQkey));
+  ASSERT_TRUE(node_.hca->attach(*link, broadcast_mgid(), kMlid));
+  send();
+  const auto pkts = node_.receive(link);
   ASSERT_EQ(pkts.size(), 1U);
-  EXPECT_EQ(fabric::meta_of(pkts[0]).rx.src_qpn, other_->qpn()) << "by which the link knows it";
+  EXPECT_EQ(fabric::meta_of(pkts[0]).rx.src_qpn, other_->qpn());
   rte_pktmbuf_free(pkts[0]);
+  static_cast<void>(received(node_.queue));
+  EXPECT_EQ(node_.all_drops(), 0U);
 }
 
 TEST_F(SoftWorkers, U22_EachQueuePairKeepsToTheRateByItself) {

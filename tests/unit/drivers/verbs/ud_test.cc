@@ -283,6 +283,40 @@ TEST_P(VerbsUdTest, QueuesAreOfOneThread) {
   EXPECT_TRUE(talk(*a_, *b_));
 }
 
+// Queues of one thread domain write to the same registers without a lock.
+TEST_P(VerbsUdTest, P14_EachWorkerHasAThreadDomainOfItsOwn) {
+  fabric::UdQueue* const other = a_->hca->create_ud_queue({.worker = 1}).value();
+  fabric::UdQueue* const same = a_->hca->create_ud_queue({}).value();
+  ASSERT_NE(fabric_.thread_of(other->qpn()), nullptr);
+  EXPECT_TRUE(fabric_.lockless(other->qpn()));
+  EXPECT_NE(fabric_.thread_of(other->qpn()), fabric_.thread_of(a_->queue->qpn()));
+  EXPECT_EQ(fabric_.thread_of(same->qpn()), fabric_.thread_of(a_->queue->qpn()));
+}
+
+// Each queue counts its drops for its worker; the port shows the sum, also after a queue is gone.
+TEST_P(VerbsUdTest, P14_DropsOfAllQueuesAreSummed) {
+  fabric::UdQueue* const other = a_->hca->create_ud_queue({.worker = 1}).value();
+  for (fabric::UdQueue* const queue : {a_->queue, other, other}) {
+    rte_mbuf* m = packet(payload(60), fabric::kNoAh, 1);
+    EXPECT_EQ(queue->tx_burst(&m, 1), 1);
+  }
+  EXPECT_EQ(a_->drops(Drop::kIbTxInvalid), 3U);
+  a_->hca->destroy_ud_queue(*other);
+  EXPECT_EQ(a_->drops(Drop::kIbTxInvalid), 3U);
+}
+
+TEST_P(VerbsUdTest, P14_EachQueueOfAWorkerSendsAndReceives) {
+  fabric::UdQueue* const other = b_->hca->create_ud_queue({.worker = 1}).value();
+  ASSERT_TRUE(b_->hca->set_qkey(*other, kQkey));
+  rte_mbuf* m = packet(payload(60), to_b_, other->qpn());
+  ASSERT_EQ(a_->queue->tx_burst(&m, 1), 1);
+  rte_mbuf* got = nullptr;
+  ASSERT_EQ(other->rx_burst(&got, 1), 1);
+  rte_pktmbuf_free(got);
+  EXPECT_TRUE(b_->receive().empty());
+  EXPECT_TRUE(talk(*a_, *b_));
+}
+
 // --- Refusals ---
 
 TEST_P(VerbsUdTest, WhatCanNeverBeSentIsTakenAndCounted) {

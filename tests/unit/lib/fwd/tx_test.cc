@@ -213,13 +213,13 @@ TEST_F(PortQueues, P14_WorkerPollsEachOfItsQueues) {
 TEST_F(PortQueues, P14_StoppedDeviceIsLeftAloneByAllWorkers) {
   start_with_neighbours();
   entries[kEth0].device_stopped = true;
-  for (const unsigned queue : {0, 1}) receive_on(queue);
+  for (const unsigned queue : {0U, 1U}) receive_on(queue);
   loop();
   for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(worker(i).counters(kEth0).rx_packets.get(), 0U);
   entries[kEth0].device_stopped = false;
   loop();
   for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(worker(i).counters(kEth0).rx_packets.get(), 1U);
-  for (const unsigned queue : {0, 1}) EXPECT_EQ(sent_by_port(kEth1, queue).size(), 1U);
+  for (const unsigned queue : {0U, 1U}) EXPECT_EQ(sent_by_port(kEth1, queue).size(), 1U);
 }
 
 /// Both workers have a UD queue of ib0, which worker 1 owns. Worker 0 has the ports.

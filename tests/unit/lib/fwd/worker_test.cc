@@ -209,7 +209,8 @@ class PolledHca final : public fabric::Hca {
  public:
   PolledHca() : Hca{"polled", {.poll = &PolledHca::poll}} {}
   int polls = 0;
-  std::uint16_t asked = 0;  ///< Burst size of the last poll.
+  std::uint32_t frames = 0;  ///< Read by each poll.
+  std::uint16_t asked = 0;   ///< Burst size of the last poll.
   const fabric::PortAttr& attr() const override { return attr_; }
   fabric::MadPort& mad_port() override { std::abort(); }
   fabric::Capabilities capabilities() const override { return {}; }
@@ -226,9 +227,10 @@ class PolledHca final : public fabric::Hca {
 
  private:
   static tl::unexpected<Error> none() { return fail(Errc::kUnavailable, "nothing to test here"); }
-  static void poll(Hca& hca, std::uint16_t burst) noexcept {
+  static std::uint32_t poll(Hca& hca, std::uint16_t burst) noexcept {
     static_cast<PolledHca&>(hca).asked = burst;
     ++static_cast<PolledHca&>(hca).polls;
+    return static_cast<PolledHca&>(hca).frames;
   }
   fabric::PortAttr attr_;
 };
@@ -244,6 +246,9 @@ TEST_F(WorkerTest, P07_PollsDevicesOncePerLoop) {
   settings.burst = 1;
   loop();
   EXPECT_EQ(hca.asked, kMinReceived);
+  EXPECT_EQ(worker().iterate(), 0U);
+  hca.frames = 7;
+  EXPECT_EQ(worker().iterate(), 7U) << "it must not sleep while it reads for other workers";
 }
 
 /// Frames are good ones cut to every length, and random octets of many lengths. Each packet is

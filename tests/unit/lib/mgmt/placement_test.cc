@@ -8,6 +8,7 @@
 
 #include <numeric>
 #include <string>
+#include <tuple>
 
 namespace ipoib::mgmt {
 namespace {
@@ -86,6 +87,26 @@ TEST(Placement, HcasCountByDriverAndMode) {
   EXPECT_EQ(sum(plan_pools(c, {{0}, 0})), idle + 3 * 1024) << "a cable, two queue pairs";
   c.links[0].mode = c.links[1].mode = LinkMode::kConnected;
   EXPECT_EQ(sum(plan_pools(c, {{0}, 0})), idle + 3 * 1024 + kMessagesUnderWay) << "an hca's, once";
+}
+
+TEST(Placement, EachWorkerHasMbufsToSendOnHcas) {
+  for (const auto& [driver, received, rings] :
+       {std::tuple{HcaDriver::kSoft, 1U, 2U * 256}, {HcaDriver::kVerbs, 2U, 0U}}) {
+    NodeConfig c;
+    c.worker.count = 2;
+    c.rxd = 64;
+    c.txd = 32;
+    c.worker.assign["x"] = {1};
+    HcaConfig& hca = c.hcas.emplace_back();
+    hca.name = "x";
+    hca.driver = driver;
+    c.links.emplace_back().hca = "x";
+    const auto pools = plan_pools(c, {{0, 1}, 0});
+    const unsigned each = kWorker + handoff_depth(2) + 32;
+    ASSERT_EQ(pools.size(), 2U);
+    EXPECT_EQ(pools[0].mbufs, each + kManagement);
+    EXPECT_EQ(pools[1].mbufs, each + received * 64 + rings) << "all receive buffers are its own";
+  }
 }
 
 TEST(Placement, AGivenNumberIsShared) {

@@ -34,6 +34,12 @@ TEST(Xstats, OfALink) {
   EXPECT_EQ(value_of(rows, "tx_good_bytes"), 2000U);
   EXPECT_EQ(value_of(rows, "rx_q0_packets"), 10U);
   EXPECT_EQ(value_of(rows, "tx_q0_packets"), 20U);
+  // A device with two receive queues counts by queue itself.
+  const std::vector<Xstat> device{{"rx_q0_packets", 7}, {"rx_q1_packets", 3}};
+  const auto by_queue = interface_xstats(Place::kPort, some_traffic(), {}, device);
+  EXPECT_EQ(value_of(by_queue, "rx_q0_packets"), 7U);
+  EXPECT_EQ(value_of(by_queue, "rx_q1_packets"), 3U);
+  EXPECT_EQ(value_of(by_queue, "tx_q0_packets"), 20U);
   EXPECT_EQ(value_of(rows, "rx_drop_ip_no_route"), 5U);
   EXPECT_EQ(value_of(rows, "tx_drop_ib_tx_full"), 3U);
   EXPECT_EQ(value_of(rows, "tx_errors"), 7U) << "the sum of what was lost on the way out";
