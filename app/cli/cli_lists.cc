@@ -47,6 +47,7 @@ Result<Output> show_neigh(const mgmt::NodeFaces& node, const Match& match) {
                          {"STATE", "state"},
                          {"LID", "lid"},
                          {"SL", "sl"},
+                         {"WORKER", "worker"},
                          {"MODE", "mode"},
                          {"MTU", "mtu"},
                          {"HELD", "held"},

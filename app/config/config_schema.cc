@@ -351,6 +351,10 @@ Section<LinkConfigEntry> link_section() {
                  "link-local scope."),
           row<E>("address", &E::addresses, ListOf<InterfaceAddress>{},
                  "IP addresses of the interface with their prefix lengths."),
+          row<E>(
+              "queue-pairs", &E::queue_pairs, Integer{0, 127},
+              "Limit of the link's UD queue pairs, each of another worker; 0: one for each worker, "
+              "as far as the hca has them."),
           row<E>("copy-to-routers", &E::copy_to_routers, Boolean{},
                  "Also send each multicast datagram to the all-routers group, for multicast "
                  "routers that do not join every group."),

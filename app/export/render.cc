@@ -432,6 +432,7 @@ Json to_json(const link::NeighbourInfo& n) {
           {"lid", n.lid},
           {"qpn", n.qpn},
           {"sl", n.sl},
+          {"worker", n.worker ? Json(*n.worker) : Json("")},
           {"mode", n.mtu != 0 ? table::to_string(n.mode) : ""},
           {"rate_mbps", wire::rate_mbps(n.rate)},
           {"mtu", n.mtu},

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,7 +49,8 @@ struct NeighbourInfo {
   std::uint32_t qpn = 0;  ///< IPoIB.
   std::uint16_t lid = 0;  ///< IPoIB.
   std::uint8_t sl = 0;
-  std::uint8_t rate = 0;  ///< Code; IPoIB.
+  std::uint8_t rate = 0;           ///< Code; IPoIB.
+  std::optional<unsigned> worker;  ///< IPoIB: the worker that serves the neighbour.
   std::uint16_t mtu = 0;
   table::NeighbourMode mode = table::NeighbourMode::kUd;  ///< The current way to send.
   std::size_t held = 0;                                   ///< Packets waiting.

@@ -19,7 +19,19 @@ namespace ipoib::link {
 class Medium {
  public:
   virtual ~Medium() = default;
+  /// The address of the interface. It may have more, one for each worker that receives.
   [[nodiscard]] virtual wire::HwAddr own_hw() const = 0;
+  /// The address that messages to `peer` name, so that its packets come to one of the workers.
+  [[nodiscard]] virtual wire::HwAddr own_hw_for(const wire::HwAddr& /*peer*/) const {
+    return own_hw();
+  }
+  /// True if own_hw_for() depends on the peer. Messages to all hosts should name no address then,
+  /// because all would send to it.
+  [[nodiscard]] virtual bool has_several_addresses() const { return false; }
+  /// True if `hw` is an address of the interface.
+  [[nodiscard]] virtual bool is_own(const wire::HwAddr& hw) const {
+    return hw.same_interface(own_hw());
+  }
   /// The form of addresses in ARP records and ND options.
   [[nodiscard]] virtual wire::LinkFormat format() const { return own_hw().kind(); }
   /// The address of all hosts, for IPv4 broadcasts.

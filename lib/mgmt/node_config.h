@@ -91,6 +91,7 @@ struct LinkConfigEntry {
   link::SendOnly send_only = link::SendOnly::kNonMember;
   bool flood_absent = false;
   bool copy_to_routers = false;  ///< Each multicast datagram is also sent to the all-routers group.
+  unsigned queue_pairs = 0;      ///< Limit of UD queue pairs; 0: one for each worker.
 };
 
 struct PortConfig {

@@ -70,10 +70,27 @@ pairs=$(judge -Y 'udp.dstport == 5002' -T fields -e infiniband.deth.srcqp -e udp
 expect "pairs of queue pair and flow" "$(wc -l <<<"$pairs")" $flows
 expect "queue pairs of the flows" "$(cut -f 1 <<<"$pairs" | sort -u | wc -l)" 2
 
-# --- The worker of the link sends the other direction by its own queue of the port, which the other worker owns.
-before=("$(packets transmit 0)" "$(packets transmit 1)")
-row "ping in the other direction" ping_all b 192.168.1.2
-got=$(($(packets transmit 1) - before[1]))
-((got >= 20)) || fail "worker 1 sent $got of 20 packets by its own queue"
-expect "packets that were handed over" "$(cli a 'show drops json' | json \
+# --- Messages of node a to node b name the queue pair of one worker. This worker receives the packets of node b, and sends
+# them by its own queue of the port.
+peer=$(cli b "show neigh json" | json '[x["qpn"] for x in d if x["address"] == "10.0.0.1"][0]')
+serves=$(cli a "show neigh json" | json '[x["worker"] for x in d if x["address"] == "10.0.0.2"][0]')
+own=$(link_field a qpn)
+if [[ $serves == 1 ]]; then
+  expect "queue pair of the worker that owns the link" "$peer" "$own"
+else
+  [[ $peer != "$own" ]] || fail "node b sends to the owner's queue pair, but worker $serves serves it"
+fi
+# moved: prints the packets that the worker has received on the link and sent on the port.
+moved() {
+  in_host a "$(dirname "${BASH_SOURCE[0]}")/scrape.py" "$metrics" \
+    "m('ipoib_queue_receive_packets_total', interface='ib0', worker='$serves')"
+  packets transmit "$serves"
+}
+read -r -d '' received sent < <(moved) || true
+row "ping in the other direction, by worker $serves" ping_all b 192.168.1.2
+read -r -d '' received_after sent_after < <(moved) || true
+((received_after >= received + 20)) || fail "worker $serves received $((received_after - received)) of 20 packets"
+((sent_after >= sent + 20)) || fail "worker $serves sent $((sent_after - sent)) of 20 packets"
+
+expect "packets that were lost between workers" "$(cli a 'show drops json' | json \
   "sum(x['packets'] for x in d if x['reason'] == 'handoff_ring_full')")" 0

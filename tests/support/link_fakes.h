@@ -184,7 +184,13 @@ class FakeLinkActions final : public LinkActions {
   explicit FakeLinkActions(const FakeNeighbourSink& sink) : sink_{sink} {}
 
   [[nodiscard]] const fabric::PortAttr& port() const override { return attr; }
-  [[nodiscard]] std::uint32_t qpn() const override { return own_qpn; }
+  [[nodiscard]] unsigned queue_pairs() const override { return own_queue_pairs; }
+  [[nodiscard]] std::uint32_t qpn(unsigned queue_pair) const override {
+    return own_qpn + queue_pair;
+  }
+  [[nodiscard]] bool has_qpn(std::uint32_t number) const {
+    return number - own_qpn < own_queue_pairs;
+  }
   Status set_qkey(std::uint32_t key) override {
     qkey = key;
     return {};
@@ -219,7 +225,8 @@ class FakeLinkActions final : public LinkActions {
   void state_changed(State state) override { states.push_back(state); }
 
   fabric::PortAttr attr;
-  std::uint32_t own_qpn = 0x48;
+  std::uint32_t own_qpn = 0x48;  ///< The first; the others follow.
+  unsigned own_queue_pairs = 1;
   std::uint32_t qkey = 0;
   std::size_t max_ahs = 1U << 20;
   std::set<std::pair<wire::Gid, std::uint16_t>> attached;

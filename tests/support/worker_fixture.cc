@@ -206,7 +206,7 @@ void WorkerFixture::TearDown() {
   workers_.clear();
   for (std::size_t i = 0; i < up.size(); ++i) punted(i);
   for (const table::InterfaceId i : {kEth0, kEth1}) {
-    for (const unsigned queue : {0, 1}) sent_by_port(i, queue);
+    for (const unsigned queue : {0U, 1U}) sent_by_port(i, queue);
     EXPECT_EQ(rte_eth_dev_stop(entries[i].ethdev_port), 0);
     // rte_eth_from_rings() gives its device this name.
     EXPECT_EQ(rte_vdev_uninit(("net_ring_" + wire_name(i)).c_str()), 0);

@@ -38,13 +38,18 @@ void ArpAgent::broadcast_request(std::uint32_t sender_ip, std::uint32_t target_i
 void ArpAgent::unicast(wire::ArpOp op, std::uint32_t sender_ip, const wire::HwAddr& to,
                        std::uint32_t target_ip, TimePoint now) {
   ++counters_.sent;
-  medium_.send(to, wire::EtherType::kArp,
-               wire::build_arp({op, medium_.own_hw(), sender_ip, to, target_ip}, medium_.format()),
-               now);
+  medium_.send(
+      to, wire::EtherType::kArp,
+      wire::build_arp({op, medium_.own_hw_for(to), sender_ip, to, target_ip}, medium_.format()),
+      now);
 }
 
-void ArpAgent::request(const wire::IpAddr& addr, TimePoint) {
-  broadcast_request(source_for(addr), addr.v4_host());
+/// A host that knows this one takes the address of each request that it hears. If hosts get different
+/// addresses, the first request has no sender therefore (the form of a probe, RFC 5227 §1.1). A host
+/// that answers only a sender gets one with the next.
+void ArpAgent::request(const wire::IpAddr& addr, unsigned attempt, TimePoint) {
+  const bool anonymous = attempt == 0 && medium_.has_several_addresses();
+  broadcast_request(anonymous ? 0 : source_for(addr), addr.v4_host());
 }
 
 void ArpAgent::probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
@@ -73,7 +78,7 @@ void ArpAgent::on_arp(const std::optional<wire::Arp>& arp, TimePoint now) {
     ++counters_.invalid;
     return;
   }
-  if (arp->sender_hw.same_interface(medium_.own_hw())) return;  // Reflected by the fabric.
+  if (medium_.is_own(arp->sender_hw)) return;  // Reflected by the fabric.
 
   const auto sender = wire::IpAddr::v4(arp->sender_ip);
   const auto target = wire::IpAddr::v4(arp->target_ip);

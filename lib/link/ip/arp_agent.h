@@ -23,7 +23,7 @@ class ArpAgent final : public Solicitor {
   ArpAgent(const std::string& name, const std::vector<wire::IpPrefix>& addresses, Medium& medium,
            NeighbourCache& cache);
 
-  void request(const wire::IpAddr& addr, TimePoint now) override;
+  void request(const wire::IpAddr& addr, unsigned attempt, TimePoint now) override;
   void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) override;
   void failed(const wire::IpAddr&) override {}
   [[nodiscard]] bool can_ask(const wire::IpAddr&) const override { return true; }

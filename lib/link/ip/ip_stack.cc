@@ -129,7 +129,7 @@ std::optional<wire::Arp> IpStack::on_arp(std::span<const std::byte> octets, Time
   const wire::LinkFormat format = medium_.format();
   auto arp = wire::parse_arp(format, octets);
   if (arp && format.reply_order_varies() && arp->op == wire::ArpOp::kReply &&
-      arp->sender_hw.same_interface(medium_.own_hw()))
+      medium_.is_own(arp->sender_hw))
     arp = arp->exchanged();
   if (arp && arp->is_rarp()) {
     rarp_.on_rarp(*arp, now);

@@ -102,8 +102,8 @@ class IpStack final : private Solicitor {
 
  private:
   // Solicitor.
-  void request(const wire::IpAddr& addr, TimePoint now) override {
-    agent_of(addr).request(addr, now);
+  void request(const wire::IpAddr& addr, unsigned attempt, TimePoint now) override {
+    agent_of(addr).request(addr, attempt, now);
   }
   void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) override {
     agent_of(addr).probe(addr, hw, now);

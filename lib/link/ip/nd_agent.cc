@@ -157,7 +157,8 @@ std::optional<wire::NdMessage> NdAgent::solicitation(const wire::IpAddr& addr) {
   return m;
 }
 
-void NdAgent::request(const wire::IpAddr& addr, TimePoint now) {
+/// Only hosts of the target's group hear it.
+void NdAgent::request(const wire::IpAddr& addr, unsigned, TimePoint now) {
   if (const auto m = solicitation(addr)) to_group(*m, now);
 }
 
@@ -165,6 +166,7 @@ void NdAgent::probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint 
   auto m = solicitation(addr);
   if (!m) return;
   m->dst = addr;
+  m->source_hw = medium_.own_hw_for(hw);
   unicast(hw, wire::build_nd(*m, medium_.format()), now);
 }
 
@@ -210,6 +212,7 @@ void NdAgent::answer(const Message& question, TimePoint now) {
     ++counters_.unsent;
     return;
   }
+  m.target_hw = medium_.own_hw_for(*to);
   unicast(*to, wire::build_nd(m, medium_.format()), now);
 }
 
@@ -226,7 +229,8 @@ void NdAgent::advertise_router(std::uint16_t lifetime_s, TimePoint now) {
   m.dst = wire::all_nodes();
   m.hop_limit = kHopLimit;
   m.lifetime_s = lifetime_s;
-  m.source_hw = medium_.own_hw();
+  // Without it hosts solicit the address, and get their own: "load sharing" in RFC 4861 §6.2.3.
+  if (!medium_.has_several_addresses()) m.source_hw = medium_.own_hw();
   m.mtu = link_mtu_;
   const auto prefixes = own_prefixes();
   const std::size_t max =
@@ -305,7 +309,7 @@ void NdAgent::on_nd(std::span<const std::byte> packet, TimePoint now) {
 bool NdAgent::may_handle(const Message& m, TimePoint now) {
   const bool target_is_sender = m.type == wire::Icmp6Type::kNeighbourAdvertisement;
   const auto& sender_hw = target_is_sender ? m.target_hw : m.source_hw;
-  if (sender_hw && sender_hw->same_interface(medium_.own_hw())) return false;
+  if (sender_hw && medium_.is_own(*sender_hw)) return false;
   for (const auto& hw : {m.source_hw, m.target_hw}) {
     if (!hw || hw->is_plausible()) continue;
     ++counters_.invalid;

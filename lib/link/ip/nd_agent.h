@@ -56,7 +56,7 @@ class NdAgent final : public Solicitor, private AddressOwner {
   [[nodiscard]] std::vector<AddressInfo> list() const { return addresses_.list(); }
 
   /// Sends a solicitation to the solicited-node group of `addr`.
-  void request(const wire::IpAddr& addr, TimePoint now) override;
+  void request(const wire::IpAddr& addr, unsigned attempt, TimePoint now) override;
   void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) override;
   void failed(const wire::IpAddr& addr) override;
   [[nodiscard]] bool can_ask(const wire::IpAddr&) const override { return running_; }

@@ -263,7 +263,7 @@ void NeighbourCache::resolve(Entry& e, TimePoint now) {
   e.attempts = 1;
   e.phase_due = now + jitter_.around(config_.retransmit, kRetransmitSpread);
   schedule(e);
-  solicitor_.request(e.addr, now);
+  solicitor_.request(e.addr, 0, now);
 }
 
 /// The address is known: the entry becomes valid, waits for the path or fails.
@@ -364,11 +364,14 @@ void NeighbourCache::move(Entry& e, const wire::HwAddr& hw, Evidence evidence, T
   if (leaves) paths_.release(addr, *old);
 }
 
-/// Calls move(), but changes a known address at most once per kSettled.
+/// Calls move(), but changes a known address at most once per kSettled. An answer may name another
+/// interface at the same port at any time: a host with several tells each of its peers one of them,
+/// and its announcements to all name the first.
 bool NeighbourCache::move_if_settled(Entry& e, const wire::HwAddr& hw, Evidence evidence,
                                      TimePoint now) {
   if (e.hw) {
-    if (e.moved != TimePoint::min() && now - e.moved < kSettled) return false;
+    const bool settled = e.moved == TimePoint::min() || now - e.moved >= kSettled;
+    if (!settled && !(evidence == Evidence::kReply && e.hw->same_port(hw))) return false;
     e.moved = now;
   }
   move(e, hw, evidence, now);
@@ -506,10 +509,10 @@ void NeighbourCache::try_again(Entry& e) {
 
 void NeighbourCache::ask_again(Entry& e, TimePoint now) {
   if (e.attempts >= config_.max_requests) return fail(e, now);
-  ++e.attempts;
+  const auto attempt = e.attempts++;
   e.phase_due = now + jitter_.around(config_.retransmit, kRetransmitSpread);
   schedule(e);
-  solicitor_.request(e.addr, now);
+  solicitor_.request(e.addr, attempt, now);
 }
 
 /// Stale: probes a used entry, and forgets one that is unused for long.
@@ -545,7 +548,7 @@ void NeighbourCache::probe_again(Entry& e, TimePoint now) {
   schedule(e);
   if (attempt < config_.max_probes) return solicitor_.probe(e.addr, *e.hw, now);
   if (attempt == config_.max_probes) paths_.refresh(*e.hw, now);
-  solicitor_.request(e.addr, now);
+  solicitor_.request(e.addr, attempt - config_.max_probes, now);
 }
 
 // --- Show ---

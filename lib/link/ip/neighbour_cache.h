@@ -38,8 +38,8 @@ enum class Evidence : std::uint8_t {
 class Solicitor {
  public:
   virtual ~Solicitor() = default;
-  /// Sends a request to all hosts.
-  virtual void request(const wire::IpAddr& addr, TimePoint now) = 0;
+  /// Sends a request to all hosts. `attempt`: number of unanswered ones before it.
+  virtual void request(const wire::IpAddr& addr, unsigned attempt, TimePoint now) = 0;
   /// Sends a request to the neighbour only, at its last known address.
   virtual void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) = 0;
   /// The neighbour did not answer, or has no path: it is assumed to be gone.

@@ -50,6 +50,7 @@ IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sin
       dialect_{make_dialect(config_)},
       actions_{actions},
       sink_{sink},
+      spread_seed_{seed ^ 8},
       paths_{
           {config_.name, config_.pkey, config_.neighbour.negative, dialect_->encapsulation()},
           actions,
@@ -271,13 +272,35 @@ Status IpoibLink::leave_group(const wire::IpAddr& group, TimePoint now) {
 // --- Medium ---
 
 wire::LinkAddr IpoibLink::own_address() const {
-  return {connections_ ? connections_->flags() : std::uint8_t{0}, wire::Be24{actions_.qpn()},
+  return {connections_ ? connections_->flags() : std::uint8_t{0}, wire::Be24{actions_.qpn(0)},
           actions_.port().gid()};
 }
 
-wire::HwAddr IpoibLink::own_hw() const {
+wire::HwAddr IpoibLink::address_of(unsigned queue_pair) const {
   const wire::LinkAddr own = own_address();
-  return dialect_->address({own.flags, own.qpn.host(), parameters_.qkey, own.gid});
+  return dialect_->address({own.flags, actions_.qpn(queue_pair), parameters_.qkey, own.gid});
+}
+
+/// The worker that owns the link has its connections, and peers request them at the QPN in its
+/// address.
+unsigned IpoibLink::told_queue_pairs() const {
+  return connections_ ? 1 : actions_.queue_pairs();
+}
+
+unsigned IpoibLink::queue_pair_for(const wire::HwAddr& peer) const {
+  const unsigned n = told_queue_pairs();
+  if (n == 1) return 0;
+  // The finalizer of MurmurHash3, so that GUIDs in sequence are spread.
+  std::uint64_t hash = peer.datagram_addr().gid.guid() ^ spread_seed_;
+  hash = (hash ^ hash >> 33) * 0xff51'afd7'ed55'8ccd;
+  hash = (hash ^ hash >> 33) * 0xc4ce'b9fe'1a85'ec53;
+  return static_cast<unsigned>((hash >> 32) * n >> 32);
+}
+
+bool IpoibLink::is_own(const wire::HwAddr& hw) const {
+  for (unsigned i = 0; i < actions_.queue_pairs(); ++i)
+    if (hw.same_interface(address_of(i))) return true;
+  return false;
 }
 
 /// All broadcast addresses map to the broadcast group (RFC 4391 §4, §5).

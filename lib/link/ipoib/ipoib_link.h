@@ -90,6 +90,8 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   /// Number of objects that the SA is queried for: groups, and paths to neighbours and answered
   /// hosts.
   [[nodiscard]] std::size_t sa_objects() const { return groups_->size() + paths_.size(); }
+  /// Number of the queue pair that messages to the peer name.
+  [[nodiscard]] unsigned queue_pair_for(const wire::HwAddr& peer) const;
 
  private:
   struct StaticNeighbour {
@@ -99,7 +101,12 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   };
 
   // Medium.
-  [[nodiscard]] wire::HwAddr own_hw() const override;
+  [[nodiscard]] wire::HwAddr own_hw() const override { return address_of(0); }
+  [[nodiscard]] wire::HwAddr own_hw_for(const wire::HwAddr& peer) const override {
+    return address_of(queue_pair_for(peer));
+  }
+  [[nodiscard]] bool has_several_addresses() const override { return told_queue_pairs() > 1; }
+  [[nodiscard]] bool is_own(const wire::HwAddr& hw) const override;
   [[nodiscard]] wire::LinkFormat format() const override { return dialect_->format(); }
   [[nodiscard]] wire::HwAddr broadcast_hw() const override;
   void broadcast(wire::EtherType type, std::span<const std::byte> payload) override;
@@ -122,6 +129,8 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   [[nodiscard]] bool has_pkey() const;
   void join_own_groups(TimePoint now);
   [[nodiscard]] wire::LinkAddr own_address() const;
+  [[nodiscard]] wire::HwAddr address_of(unsigned queue_pair) const;
+  [[nodiscard]] unsigned told_queue_pairs() const;
   [[nodiscard]] std::uint64_t interface_id() const;
   [[nodiscard]] std::unique_ptr<Connections> make_connections(
       const std::optional<Connected>& connected, std::uint64_t seed);
@@ -151,7 +160,8 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   std::optional<std::uint32_t> reported_qkey_;
   std::map<wire::IpAddr, StaticNeighbour> statics_;
   std::optional<TimePoint> stop_by_;
-  bool moved_ = false;  ///< The port has a new LID or GID, which is not announced yet.
+  std::uint64_t spread_seed_;  ///< Key of the hash that spreads peers over queue pairs.
+  bool moved_ = false;         ///< The port has a new LID or GID, which is not announced yet.
   PathTable paths_;
   std::unique_ptr<Connections> connections_;
   IpStack stack_;                            ///< Ready while the parameters are applied.

@@ -24,7 +24,9 @@ class LinkActions {
  public:
   virtual ~LinkActions() = default;
   [[nodiscard]] virtual const fabric::PortAttr& port() const = 0;
-  [[nodiscard]] virtual std::uint32_t qpn() const = 0;
+  /// Number of UD queue pairs, each of another worker.
+  [[nodiscard]] virtual unsigned queue_pairs() const = 0;
+  [[nodiscard]] virtual std::uint32_t qpn(unsigned queue_pair) const = 0;
   virtual Status set_qkey(std::uint32_t qkey) = 0;
   virtual Status attach(const wire::Gid& mgid, std::uint16_t mlid) = 0;
   virtual void detach(const wire::Gid& mgid, std::uint16_t mlid) = 0;

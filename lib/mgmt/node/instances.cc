@@ -178,6 +178,10 @@ fabric::UdQueue* LinkInstance::queue_of(unsigned worker, unsigned workers) const
   return nth < queues_.ud.size() ? queues_.ud[nth] : nullptr;
 }
 
+unsigned LinkInstance::worker_of(const wire::HwAddr& neighbour, unsigned workers) const {
+  return senders_of({hca_.owner}, workers)[control_->queue_pair_for(neighbour)];
+}
+
 Status LinkInstance::set_qkey(std::uint32_t qkey) {
   for (fabric::UdQueue* const queue : queues_.ud)
     if (auto s = hca_.hca->set_qkey(*queue, qkey); !s) return s;

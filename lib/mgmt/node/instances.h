@@ -85,7 +85,12 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
   ~LinkInstance() override;
 
   [[nodiscard]] const fabric::PortAttr& port() const override { return hca_.hca->attr(); }
-  [[nodiscard]] std::uint32_t qpn() const override { return queues_.ud.front()->qpn(); }
+  [[nodiscard]] unsigned queue_pairs() const override {
+    return static_cast<unsigned>(queues_.ud.size());
+  }
+  [[nodiscard]] std::uint32_t qpn(unsigned queue_pair) const override {
+    return queues_.ud[queue_pair]->qpn();
+  }
   Status set_qkey(std::uint32_t qkey) override;
   Status attach(const wire::Gid& mgid, std::uint16_t mlid) override {
     return hca_.hca->attach(*queues_.ud.front(), mgid, mlid);
@@ -104,6 +109,8 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
   [[nodiscard]] const LinkQueues& queues() const { return queues_; }
   /// Null: the worker has none. `workers`: number of all.
   [[nodiscard]] fabric::UdQueue* queue_of(unsigned worker, unsigned workers) const;
+  /// The worker that receives from the neighbour with this address. `workers`: number of all.
+  [[nodiscard]] unsigned worker_of(const wire::HwAddr& neighbour, unsigned workers) const;
   [[nodiscard]] link::IpoibLink& control() { return *control_; }
   [[nodiscard]] const link::IpoibLink& control() const { return *control_; }
   [[nodiscard]] const link::LinkConfig& config() const { return config_; }

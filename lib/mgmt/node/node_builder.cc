@@ -80,9 +80,12 @@ Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std
     for (fabric::UdQueue* const queue : queues.ud) hca.destroy_ud_queue(*queue);
     return tl::make_unexpected(std::move(error));
   };
-  const unsigned most = l.dialect == LinkDialect::kIbarp2001 ? 1 : hca.capabilities().max_workers;
-  for (unsigned worker = 0; worker < std::min(workers, most); ++worker) {
-    auto ud = hca.create_ud_queue({.pkey = l.pkey, .worker = worker});
+  unsigned n = std::min<unsigned>(workers, hca.capabilities().max_workers);
+  if (l.queue_pairs != 0) n = std::min(n, l.queue_pairs);
+  if (l.dialect == LinkDialect::kIbarp2001) n = 1;
+  for (unsigned worker = 0; worker < n; ++worker) {
+    auto ud = hca.create_ud_queue(
+        {.pkey = l.pkey, .worker = worker, .first = worker == 0 ? nullptr : queues.ud.front()});
     if (!ud) return failed(std::move(ud.error()));
     queues.ud.push_back(*ud);
   }

@@ -61,7 +61,7 @@ std::vector<LinkInfo> NodeViewImpl::links() const {
     row.hca = l->hca().config.name;
     row.lid = l->port().lid;
     row.gid = l->port().gid();
-    row.qpn = l->qpn();
+    row.qpn = l->qpn(0);
     row.pkey = l->config().pkey;
     row.mtu = l->control().mtu();
     row.mode = kLinkModeNames[static_cast<std::size_t>(parts_.config.links[i].mode)];
@@ -147,7 +147,13 @@ std::optional<link::NeighbourInfo> NodeViewImpl::neighbour(const NeighbourKey& k
   const InterfaceSlot* slot = parts_.interfaces.find(key.iface);
   if (slot == nullptr) return std::nullopt;
   auto row = slot->control->neighbour(key.addr, parts_.now());
-  if (row) row->iface = slot->control->name();
+  if (!row) return row;
+  row->iface = slot->control->name();
+  const auto link = std::find_if(parts_.links.begin(), parts_.links.end(),
+                                 [&](const auto& l) { return l->config().id == key.iface; });
+  const auto hw = wire::parse_hw_addr(row->lladdr);
+  if (link != parts_.links.end() && hw && hw->is_plausible())
+    row->worker = (*link)->worker_of(*hw, parts_.config.worker.count);
   return row;
 }
 

@@ -173,7 +173,8 @@ class NoActions final : public link::LinkActions {
     attr_.lid = port.lid;
   }
   [[nodiscard]] const fabric::PortAttr& port() const override { return attr_; }
-  [[nodiscard]] std::uint32_t qpn() const override { return 0x48; }
+  [[nodiscard]] unsigned queue_pairs() const override { return 1; }
+  [[nodiscard]] std::uint32_t qpn(unsigned) const override { return 0x48; }
   Status set_qkey(std::uint32_t) override { return {}; }
   Status attach(const wire::Gid&, std::uint16_t) override { return {}; }
   void detach(const wire::Gid&, std::uint16_t) override {}

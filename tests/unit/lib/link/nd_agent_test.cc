@@ -466,6 +466,44 @@ TEST_P(Nd, RouterIsFoundWhenAskedForAndGoesWithItsGoodBye) {
   EXPECT_TRUE(t.host->addresses.routers.empty());
 }
 
+// Messages to all hosts name no address that only some should use. Answers and probes name the one
+// of their receiver.
+TEST_P(Nd, P14_RouterWithSeveralAddressesTellsEachHostOne) {
+  Routers t{GetParam()};
+  const SimNdHost& other = t.w.add();
+  t.router->told = other.hw;
+  t.router->up(4092);
+  t.w.run_for(60s);
+  t.host->up(4092);
+  t.w.run_for(10s);
+  EXPECT_EQ(t.host->addresses.routers, std::set{t.router->local()});
+  for (const auto& s : t.w.sent) {
+    if (s.by != t.router || s.message.type != Icmp6Type::kRouterAdvertisement) continue;
+    EXPECT_FALSE(s.message.source_hw);
+  }
+
+  t.w.sent.clear();
+  t.host->want(t.router->local());
+  t.w.run_for(1s);
+  const auto told = [&](Icmp6Type type, const std::optional<wire::HwAddr> wire::NdMessage::*hw) {
+    std::vector<wire::HwAddr> all;
+    for (const auto& s : t.w.sent)
+      if (s.by == t.router && s.message.type == type && !s.group) all.push_back(*(s.message.*hw));
+    return all;
+  };
+  EXPECT_EQ(told(Icmp6Type::kNeighbourAdvertisement, &wire::NdMessage::target_hw),
+            std::vector{other.hw});
+  t.router->want(t.host->local());
+  t.w.run_for(1s);
+  for (int i = 0; i < 60; ++i) {
+    t.router->use(t.host->local());
+    t.w.run_for(1s);
+  }
+  const auto probes = told(Icmp6Type::kNeighbourSolicitation, &wire::NdMessage::source_hw);
+  EXPECT_FALSE(probes.empty());
+  for (const wire::HwAddr& hw : probes) EXPECT_EQ(hw, other.hw);
+}
+
 TEST_P(Nd, SilentRouterIsForgottenAfterItsLifetime) {
   Routers t{GetParam()};
   t.host->up();

@@ -23,7 +23,7 @@ wire::IpAddr host(std::uint32_t n) {
 }
 
 struct FakeSolicitor final : Solicitor {
-  void request(const wire::IpAddr& addr, TimePoint now) override {
+  void request(const wire::IpAddr& addr, unsigned /*attempt*/, TimePoint now) override {
     ++asked[addr];
     times.push_back(now);
   }

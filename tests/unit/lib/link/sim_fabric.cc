@@ -56,6 +56,7 @@ void SimNode::make() {
   actions = std::make_unique<FakeLinkActions>(*sink);
   actions->attr = attr_;
   actions->own_qpn = 2 + static_cast<std::uint32_t>(fabric_.random() % 0xff'0000);
+  actions->own_queue_pairs = 1 + actions->own_qpn % 3;
   actions->on_send = [this](const SentFrame& f) {
     fabric_.send(*this, {attr_.lid, actions->attr.gid(), actions->own_qpn, actions->qkey,
                          config_.pkey, f.to, f.qpn, f.bytes});
@@ -401,7 +402,7 @@ void SimFabric::deliver(const Packet& packet, SimNode& node) {
     ++lost["lid"];
     return;
   }
-  if (!multicast && packet.qpn != node.actions->own_qpn) {
+  if (!multicast && !node.actions->has_qpn(packet.qpn)) {
     ++lost["qpn"];
     return;
   }

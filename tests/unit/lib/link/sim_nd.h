@@ -51,7 +51,8 @@ class SimNdHost final : private Medium, private FakeNeighbourPaths {
   }
 
   wire::HwAddr hw;
-  bool plugged = true;  ///< If false, it receives nothing.
+  std::optional<wire::HwAddr> told;  ///< Address in messages to single peers; empty: `hw`.
+  bool plugged = true;               ///< If false, it receives nothing.
   Ip6Config ip6;
   std::vector<wire::IpPrefix> configured;
   std::string name = "if0";
@@ -65,6 +66,10 @@ class SimNdHost final : private Medium, private FakeNeighbourPaths {
  private:
   // Medium.
   [[nodiscard]] wire::HwAddr own_hw() const override { return hw; }
+  [[nodiscard]] wire::HwAddr own_hw_for(const wire::HwAddr& /*peer*/) const override {
+    return told.value_or(hw);
+  }
+  [[nodiscard]] bool has_several_addresses() const override { return told.has_value(); }
   [[nodiscard]] wire::HwAddr broadcast_hw() const override { return hw; }
   void broadcast(wire::EtherType, std::span<const std::byte>) override {
     ADD_FAILURE() << "neighbour discovery does not broadcast";

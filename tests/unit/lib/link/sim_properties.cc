@@ -77,11 +77,12 @@ std::string SimRun::neighbours_wrong(std::size_t i) const {
       return fmt::format("{} knows {}, which nobody has", name(i), wire::to_string(row.addr));
     const auto& to = **owner;
     const auto dlid = node.actions->ahs.at(entry->ah).dlid;
-    const wire::LinkAddr hw{0, wire::Be24{to.actions->own_qpn}, to.actions->attr.gid()};
-    if (dlid != to.lid() || entry->qpn != to.actions->own_qpn || row.lladdr != wire::to_string(hw))
-      return fmt::format("{} has {} ({}) at LID {} QPN {:#x} {}, it is at LID {} QPN {:#x} {}",
-                         name(i), wire::to_string(row.addr), to_string(row.phase), dlid, entry->qpn,
-                         row.lladdr, to.lid(), to.actions->own_qpn, wire::to_string(hw));
+    const wire::LinkAddr hw{0, wire::Be24{entry->qpn}, to.actions->attr.gid()};
+    if (dlid != to.lid() || !to.actions->has_qpn(entry->qpn) || row.lladdr != wire::to_string(hw))
+      return fmt::format(
+          "{} has {} ({}) at LID {} QPN {:#x} {}, it is at LID {} with {} QPNs from {:#x} on, {}",
+          name(i), wire::to_string(row.addr), to_string(row.phase), dlid, entry->qpn, row.lladdr,
+          to.lid(), to.actions->own_queue_pairs, to.actions->own_qpn, wire::to_string(hw));
   }
   for (const auto& [index, entry] : node.sink->installed) {
     if (!wire::is_multicast(entry.addr) || entry.state != table::NeighbourState::kValid) continue;

@@ -28,6 +28,8 @@ TEST(PortQueues, P14_NumbersFollowTheWorkersAndTheDevice) {
         Queues{"net_ixgbe_vf", 4, 2, 3, 5, 3, 2},
         // The device or its peer has queues in pairs.
         Queues{"net_tap", 16, 16, 1, 4, 1, 1}, Queues{"net_memif", 255, 255, 2, 4, 2, 2},
+        // It would receive on four.
+        Queues{"net_virtio", 8, 8, 1, 4, 1, 1},
         // Packets arrive at all queues that were given when the device was created.
         Queues{"net_af_packet", 2, 2, 1, 4, 2, 2}, Queues{"net_ring", 4, 1, 3, 3, 4, 1}}) {
     rte_eth_dev_info info{};
@@ -104,10 +106,16 @@ std::uint32_t hash(const std::vector<std::uint8_t>& key, rte_ipv4_tuple tuple) {
 
 TEST_F(RssTest, P14_BothDirectionsOfAFlowHaveOneHash) {
   asked.says = [](rte_eth_dev_info& info) { info.hash_key_size = 40; };
-  const auto device = open(2, 2);
+  auto device = open(2, 2);
   ASSERT_TRUE(device) << device.error().what;
   EXPECT_NE(asked.rss_hf & RTE_ETH_RSS_NONFRAG_IPV4_TCP, 0U);
   EXPECT_NE(asked.rss_hf & RTE_ETH_RSS_NONFRAG_IPV6_UDP, 0U);
+  ASSERT_EQ(asked.rss_key.size(), 40U);
+  // Drivers read the key at every start.
+  DropCounters drops;
+  asked.rss_key.clear();
+  ASSERT_TRUE(device->stop(drops));
+  ASSERT_TRUE(device->start(drops));
   ASSERT_EQ(asked.rss_key.size(), 40U);
   rte_ipv4_tuple there{}, back{};
   there.src_addr = back.dst_addr = 0xc0a8'0102;
@@ -211,7 +219,7 @@ TEST_F(SharedPortTest, P14_BothWorkersSendOnTheLink) {
   for (rte_ring* ring : wide.out) test::empty(ring);
 
   std::array<std::uint32_t, 2> source{};
-  for (const std::size_t worker : {0, 1}) {
+  for (std::size_t worker = 0; worker < 2; ++worker) {
     // Receive queue 0 of the port is worker 1's, transmit queue 0 of the cable worker 0's.
     const auto packet =
         fwd::test::Ip4{.src = "192.168.1.77", .dst = "10.0.0.9", .payload_len = 100}.bytes();
@@ -226,6 +234,18 @@ TEST_F(SharedPortTest, P14_BothWorkersSendOnTheLink) {
   }
   EXPECT_EQ(source[0], node->faces.view.links()[0].qpn) << "the address of the link";
   EXPECT_NE(source[1], source[0]);
+}
+
+TEST_F(SharedPortTest, P14_QueuePairsOfALinkAreLimited) {
+  TwoQueues wide;
+  NodeConfig c = config();
+  c.hcas[0].wire = wide.name;
+  c.links[0].queue_pairs = 1;
+  begin(c);
+  const auto queues = node->faces.stats.totals().queues;
+  EXPECT_EQ(std::count_if(queues.begin(), queues.end(),
+                          [](const QueueTotals& q) { return q.interface == "ib0"; }),
+            1);
 }
 
 // Packets on all queues that no worker has taken are dropped and counted.

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A link with a queue pair for each worker tells each neighbour one of them.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "tests/support/sim_ipoib_link.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t kFirstQpn = 0x48;
+constexpr unsigned kQueuePairs = 3;
+
+class Spread : public ::testing::Test {
+ protected:
+  Spread() { bring_up(b); }
+
+  static void bring_up(SimIpoibLink& link) {
+    link.actions.own_queue_pairs = kQueuePairs;
+    link.bring_up();
+    link.run_for(3s);  // until both announcements are sent
+  }
+  static std::string address(unsigned n) { return "10.0.0." + std::to_string(10 + n); }
+  /// A host asks for this node. Returns the QPN that it is told.
+  static std::uint32_t told(SimIpoibLink& link, unsigned n) {
+    const auto hw = link.add_host(0x100 + n, 0x50, static_cast<std::uint16_t>(100 + n));
+    link.actions.frames.clear();
+    link.receive_arp_request(hw, address(n));
+    link.run_for(10ms);
+    return qpn_in(link.actions.frames.at(0));
+  }
+  static std::uint32_t qpn_in(const SentFrame& frame) {
+    return frame.arp()->sender_hw.datagram_addr().qpn;
+  }
+
+  SimIpoibLink b;
+};
+
+TEST_F(Spread, P14_EachHostIsAlwaysToldTheSameQueuePair) {
+  std::map<std::uint32_t, unsigned> hosts;  // by QPN
+  for (unsigned n = 0; n < 90; ++n) {
+    const std::uint32_t qpn = told(b, n);
+    ++hosts[qpn];
+    EXPECT_EQ(told(b, n), qpn);
+    const wire::LinkAddr hw{
+        0, wire::Be24{0x50},
+        wire::Gid::of(wire::kDefaultGidPrefix, b.sa.paths.rbegin()->first.guid())};
+    EXPECT_EQ(kFirstQpn + b.link.queue_pair_for(hw), told(b, n)) << "as is shown";
+  }
+  ASSERT_EQ(hosts.size(), kQueuePairs);
+  for (const auto& [qpn, n] : hosts) {
+    EXPECT_TRUE(b.actions.has_qpn(qpn));
+    EXPECT_GE(n, 15U) << "of 30 on average";
+  }
+}
+
+// Strangers cannot choose GUIDs that all lead to one worker.
+TEST_F(Spread, P14_SpreadIsNotTheSameOnEveryNode) {
+  SimIpoibLink other{SimIpoibLink::default_config(), 2};
+  bring_up(other);
+  unsigned differences = 0;
+  for (unsigned n = 0; n < 60; ++n) differences += told(b, n) != told(other, n);
+  EXPECT_GE(differences, 20U);
+}
+
+// A host that knows this node takes the address of each request that it hears. The second request
+// has a sender, for hosts that do not answer the first.
+TEST_F(Spread, P14_FirstRequestToAllNamesNoSender) {
+  b.actions.frames.clear();
+  static_cast<void>(b.want(ip("10.0.0.9")));
+  b.run_for(5s);
+  std::vector<std::uint32_t> senders;
+  for (const SentFrame& f : b.actions.frames) {
+    EXPECT_TRUE(f.broadcast());
+    senders.push_back(f.arp()->sender_ip);
+    EXPECT_EQ(qpn_in(f), kFirstQpn);
+  }
+  const std::uint32_t own = ip("10.0.0.1").v4_host();
+  EXPECT_EQ(senders, (std::vector{0U, own, own}));
+}
+
+TEST_F(Spread, P14_ProbeTellsTheNeighbourItsQueuePair) {
+  for (unsigned n = 0; n < 20; ++n) {
+    SimIpoibLink link{SimIpoibLink::default_config(), n};
+    bring_up(link);
+    const auto peer = ip(address(n));
+    const std::uint32_t qpn = told(link, n);
+    link.actions.frames.clear();
+    for (int i = 0; i < 240 && link.actions.frames.empty(); ++i) {
+      link.sink.used[*link.sink.index_of(peer)] = link.now;
+      link.run_for(250ms);
+    }
+    ASSERT_FALSE(link.actions.frames.empty());
+    const SentFrame& probe = link.actions.frames[0];
+    EXPECT_FALSE(probe.broadcast());
+    EXPECT_EQ(probe.arp()->op, wire::ArpOp::kRequest);
+    EXPECT_EQ(qpn_in(probe), qpn);
+  }
+}
+
+TEST_F(Spread, P14_OwnReflectedArpIsIgnoredWhicheverQueuePairItNames) {
+  b.actions.frames.clear();
+  for (unsigned i = 0; i < kQueuePairs; ++i) {
+    const wire::LinkAddr own{0, wire::Be24{kFirstQpn + i}, b.actions.attr.gid()};
+    b.receive_arp_request(own, "10.0.0.1", "10.0.0.1");
+  }
+  EXPECT_EQ(b.link.counters().address_conflicts, 0U);
+  const wire::LinkAddr other{0, wire::Be24{kFirstQpn + kQueuePairs}, b.actions.attr.gid()};
+  b.receive_arp_request(other, "10.0.0.1", "10.0.0.1");
+  EXPECT_EQ(b.link.counters().address_conflicts, 1U) << "another link of this port";
+}
+
+// The neighbour is such a node itself: its announcement names its first queue pair, and its answer
+// that of this host.
+TEST(SpreadPeer, P14_AnswerAfterAnAnnouncementIsTaken) {
+  SimIpoibLink b;
+  auto hw = b.bring_up_with_peer();
+  b.run_for(5s);
+  const auto peer = ip("10.0.0.2");
+  hw.qpn.set(0x60);
+  b.receive_arp_request(hw, "10.0.0.2", "10.0.0.2");
+  EXPECT_EQ(b.sink.find(peer)->qpn, 0x60U);
+  b.run_for(10ms);
+  hw.qpn.set(0x61);
+  b.receive_arp_request(hw, "10.0.0.2", "10.0.0.77");
+  EXPECT_EQ(b.sink.find(peer)->qpn, 0x60U) << "an address flaps once a second at most";
+  b.receive_arp_reply(hw, "10.0.0.2");
+  EXPECT_EQ(b.sink.find(peer)->qpn, 0x61U);
+}
+
+}  // namespace
+}  // namespace ipoib::link
