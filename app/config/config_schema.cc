@@ -355,6 +355,10 @@ Section<LinkConfigEntry> link_section() {
               "queue-pairs", &E::queue_pairs, Integer{0, 127},
               "Limit of the link's UD queue pairs, each of another worker; 0: one for each worker, "
               "as far as the hca has them."),
+          row<E>("anonymous-requests", &E::anonymous_requests, Boolean{},
+                 "With several queue pairs, ARP requests to all hosts have no sender, because all "
+                 "hosts would send to its queue pair. false: they have one, and hosts move back to "
+                 "their queue pairs with the next unicast message."),
           row<E>("copy-to-routers", &E::copy_to_routers, Boolean{},
                  "Also send each multicast datagram to the all-routers group, for multicast "
                  "routers that do not join every group."),

@@ -28,6 +28,8 @@ class Medium {
   /// True if own_hw_for() depends on the peer. Messages to all hosts should name no address then,
   /// because all would send to it.
   [[nodiscard]] virtual bool has_several_addresses() const { return false; }
+  /// True if requests to all hosts should have no sender, because all would learn its address.
+  [[nodiscard]] virtual bool asks_anonymously() const { return false; }
   /// True if `hw` is an address of the interface.
   [[nodiscard]] virtual bool is_own(const wire::HwAddr& hw) const {
     return hw.same_interface(own_hw());

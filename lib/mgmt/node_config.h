@@ -92,6 +92,7 @@ struct LinkConfigEntry {
   bool flood_absent = false;
   bool copy_to_routers = false;  ///< Each multicast datagram is also sent to the all-routers group.
   unsigned queue_pairs = 0;      ///< Limit of UD queue pairs; 0: one for each worker.
+  bool anonymous_requests = true;  ///< With several queue pairs: ARP requests without a sender.
 };
 
 struct PortConfig {

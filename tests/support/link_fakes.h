@@ -186,7 +186,7 @@ class FakeLinkActions final : public LinkActions {
   [[nodiscard]] const fabric::PortAttr& port() const override { return attr; }
   [[nodiscard]] unsigned queue_pairs() const override { return own_queue_pairs; }
   [[nodiscard]] std::uint32_t qpn(unsigned queue_pair) const override {
-    return own_qpn + queue_pair;
+    return queue_pair < made_queue_pairs ? own_qpn + queue_pair : 0;
   }
   [[nodiscard]] bool has_qpn(std::uint32_t number) const {
     return number - own_qpn < own_queue_pairs;
@@ -227,6 +227,7 @@ class FakeLinkActions final : public LinkActions {
   fabric::PortAttr attr;
   std::uint32_t own_qpn = 0x48;  ///< The first; the others follow.
   unsigned own_queue_pairs = 1;
+  unsigned made_queue_pairs = ~0U;  ///< The others have no hardware.
   std::uint32_t qkey = 0;
   std::size_t max_ahs = 1U << 20;
   std::set<std::pair<wire::Gid, std::uint16_t>> attached;

@@ -45,10 +45,11 @@ void ArpAgent::unicast(wire::ArpOp op, std::uint32_t sender_ip, const wire::HwAd
 }
 
 /// A host that knows this one takes the address of each request that it hears. If hosts get different
-/// addresses, the first request has no sender therefore (the form of a probe, RFC 5227 §1.1). A host
-/// that answers only a sender gets one with the next.
-void ArpAgent::request(const wire::IpAddr& addr, unsigned attempt, TimePoint) {
-  const bool anonymous = attempt == 0 && medium_.has_several_addresses();
+/// addresses, requests have no sender therefore (the form of a probe, RFC 5227 §1.1). A host that
+/// answers only a sender gets one now and then: more often, an address that does not exist would
+/// give all hosts the same.
+void ArpAgent::request(const wire::IpAddr& addr, unsigned attempt, TimePoint now) {
+  const bool anonymous = medium_.asks_anonymously() && (attempt == 0 || !named_.allow(now));
   broadcast_request(anonymous ? 0 : source_for(addr), addr.v4_host());
 }
 
@@ -95,7 +96,9 @@ void ArpAgent::on_arp(const std::optional<wire::Arp>& arp, TimePoint now) {
 
   const bool for_us = is_own(addresses_, target);
   if (!probing) {
-    const bool answers = arp->op == wire::ArpOp::kReply && for_us;
+    // Requests without a sender are answered to none.
+    const bool to_us = for_us || (arp->target_ip == 0 && medium_.is_own(arp->target_hw));
+    const bool answers = arp->op == wire::ArpOp::kReply && to_us;
     const auto evidence = answers ? Evidence::kReply : Evidence::kOther;
     // An entry is useful only for addresses that packets are sent to directly.
     const bool create = for_us && is_on_link(addresses_, sender);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/rate_limiter.h"
 #include "lib/link/ip/address_conflicts.h"
 #include "lib/link/ip/neighbour_cache.h"
 #include "lib/link/medium.h"
@@ -54,6 +55,7 @@ class ArpAgent final : public Solicitor {
   Medium& medium_;
   NeighbourCache& cache_;
   std::optional<TimePoint> announce_again_;
+  RateLimiter named_{std::chrono::minutes(5), 3};  ///< Requests to all hosts with a sender.
   AddressConflicts conflicts_;
   ArpCounters counters_;
 };

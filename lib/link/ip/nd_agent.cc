@@ -336,9 +336,12 @@ void NdAgent::on_solicitation(const Message& m, TimePoint now) {
 /// RFC 4861 §7.2.5.
 void NdAgent::on_advertisement(const Message& m, TimePoint now) {
   if (addresses_.state(m.target)) return on_conflict(m, m.target, now);
+  const bool first = medium_.has_several_addresses() && !cache_.hw_of(m.target);
   if (!cache_.advertised(m.target, m.target_hw, m.solicited, m.override_it, now))
     on_contradiction(m.target, m.target_hw, now);
   if (!m.router) discovery_.lost(m.target);
+  // The solicitation of its group named the interface's first address; this one names that for it.
+  if (first && m.solicited && cache_.hw_of(m.target)) probe(m.target, *m.target_hw, now);
 }
 
 void NdAgent::on_router_solicitation(const Message& m, TimePoint now) {

@@ -355,8 +355,8 @@ void NeighbourCache::move(Entry& e, const wire::HwAddr& hw, Evidence evidence, T
   if (stays && !e.valid()) {
     schedule(e);  // The path is being queried already.
   } else if (stays) {
-    // The neighbour has most likely restarted, so the path is queried again.
-    paths_.refresh(hw, now);
+    // The neighbour may have restarted, so the path is queried again, except if it just answered.
+    if (evidence != Evidence::kReply) paths_.refresh(hw, now);
     become_valid(e, now);
   } else {
     use_path(e, now);
@@ -365,13 +365,14 @@ void NeighbourCache::move(Entry& e, const wire::HwAddr& hw, Evidence evidence, T
 }
 
 /// Calls move(), but changes a known address at most once per kSettled. An answer may name another
-/// interface at the same port at any time: a host with several tells each of its peers one of them,
-/// and its announcements to all name the first.
+/// interface at the same port at any time: a host with several gives each of its peers one of them,
+/// and its announcements to all name the first. Returns false if another host contradicts.
 bool NeighbourCache::move_if_settled(Entry& e, const wire::HwAddr& hw, Evidence evidence,
                                      TimePoint now) {
   if (e.hw) {
     const bool settled = e.moved == TimePoint::min() || now - e.moved >= kSettled;
-    if (!settled && !(evidence == Evidence::kReply && e.hw->same_port(hw))) return false;
+    const bool same_host = e.hw->same_port(hw);
+    if (!settled && !(same_host && evidence == Evidence::kReply)) return same_host;
     e.moved = now;
   }
   move(e, hw, evidence, now);

@@ -284,7 +284,11 @@ wire::HwAddr IpoibLink::address_of(unsigned queue_pair) const {
 /// The worker that owns the link has its connections, and peers request them at the QPN in its
 /// address.
 unsigned IpoibLink::told_queue_pairs() const {
-  return connections_ ? 1 : actions_.queue_pairs();
+  if (connections_) return 1;
+  // The device may have no hardware for a queue pair.
+  unsigned n = 1;
+  while (n < actions_.queue_pairs() && actions_.qpn(n) != 0) ++n;
+  return n;
 }
 
 unsigned IpoibLink::queue_pair_for(const wire::HwAddr& peer) const {

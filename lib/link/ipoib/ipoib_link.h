@@ -106,6 +106,9 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
     return address_of(queue_pair_for(peer));
   }
   [[nodiscard]] bool has_several_addresses() const override { return told_queue_pairs() > 1; }
+  [[nodiscard]] bool asks_anonymously() const override {
+    return config_.anonymous_requests && has_several_addresses();
+  }
   [[nodiscard]] bool is_own(const wire::HwAddr& hw) const override;
   [[nodiscard]] wire::LinkFormat format() const override { return dialect_->format(); }
   [[nodiscard]] wire::HwAddr broadcast_hw() const override;

@@ -73,6 +73,8 @@ struct LinkConfig : IpConfig {
   /// The broadcast group is created with these attributes if it is absent; empty: never.
   std::optional<BroadcastAttributes> create_broadcast;
   AllNodes all_nodes = AllNodes::kAuto;
+  /// With several queue pairs, ARP requests to all hosts have no sender.
+  bool anonymous_requests = true;
   GroupConfig group;
   ConnectionConfig connected;
   Duration join_backoff_min = std::chrono::seconds(1);

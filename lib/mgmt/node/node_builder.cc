@@ -362,7 +362,9 @@ Status NodeBuilder::create_links() {
                       parts_.config.worker.count);
     if (!queues)
       return fail(queues.error().code, "{}", interface_error("link", l.name, queues.error()));
-    InterfaceSlot& slot = parts_.interfaces.add({(*hca)->owner});
+    auto receivers = senders_of({(*hca)->owner}, parts_.config.worker.count);
+    receivers.resize(queues->ud.size());
+    InterfaceSlot& slot = parts_.interfaces.add(std::move(receivers));
     link::LinkConfig config;
     config.name = l.name;
     config.id = static_cast<table::InterfaceId>(parts_.interfaces.size() - 1);
@@ -373,6 +375,7 @@ Status NodeBuilder::create_links() {
     config.neighbour = parts_.config.neighbour;
     config.ip6 = l.ip.ip6;
     config.all_nodes = l.all_nodes;
+    config.anonymous_requests = l.anonymous_requests;
     config.connected = connection_config(l);
     config.group.send_only = l.send_only;
     config.group.flood_absent = l.flood_absent;

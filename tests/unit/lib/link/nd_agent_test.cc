@@ -504,6 +504,24 @@ TEST_P(Nd, P14_RouterWithSeveralAddressesTellsEachHostOne) {
   for (const wire::HwAddr& hw : probes) EXPECT_EQ(hw, other.hw);
 }
 
+// The solicitation of its group named the first address.
+TEST_P(Nd, P14_NeighbourFoundByItsGroupGetsItsAddressAtOnce) {
+  SimNdHost& node = w.add();
+  SimNdHost& host = w.add();
+  node.told = w.add().hw;
+  node.up();
+  host.up();
+  w.run_for(10s);
+  w.sent.clear();
+  node.want(host.local());
+  w.run_for(5s);
+  std::vector<std::pair<bool, wire::HwAddr>> solicitations;  // to the group, address
+  for (const auto& s : w.sent)
+    if (s.by == &node && s.message.type == Icmp6Type::kNeighbourSolicitation)
+      solicitations.emplace_back(s.group, *s.message.source_hw);
+  EXPECT_EQ(solicitations, (decltype(solicitations){{true, node.hw}, {false, *node.told}}));
+}
+
 TEST_P(Nd, SilentRouterIsForgottenAfterItsLifetime) {
   Routers t{GetParam()};
   t.host->up();

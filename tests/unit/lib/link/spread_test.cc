@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "tests/support/sim_ipoib_link.h"
 
@@ -26,7 +27,7 @@ class Spread : public ::testing::Test {
     link.run_for(3s);  // until both announcements are sent
   }
   static std::string address(unsigned n) { return "10.0.0." + std::to_string(10 + n); }
-  /// A host asks for this node. Returns the QPN that it is told.
+  /// A host asks for this node. Returns the QPN in the answer.
   static std::uint32_t told(SimIpoibLink& link, unsigned n) {
     const auto hw = link.add_host(0x100 + n, 0x50, static_cast<std::uint16_t>(100 + n));
     link.actions.frames.clear();
@@ -68,20 +69,66 @@ TEST_F(Spread, P14_SpreadIsNotTheSameOnEveryNode) {
   EXPECT_GE(differences, 20U);
 }
 
-// A host that knows this node takes the address of each request that it hears. The second request
-// has a sender, for hosts that do not answer the first.
-TEST_F(Spread, P14_FirstRequestToAllNamesNoSender) {
-  b.actions.frames.clear();
-  static_cast<void>(b.want(ip("10.0.0.9")));
-  b.run_for(5s);
-  std::vector<std::uint32_t> senders;
-  for (const SentFrame& f : b.actions.frames) {
-    EXPECT_TRUE(f.broadcast());
-    senders.push_back(f.arp()->sender_ip);
-    EXPECT_EQ(qpn_in(f), kFirstQpn);
+/// Number of requests to all hosts without and with a sender.
+std::pair<unsigned, unsigned> requests(SimIpoibLink& link, std::string_view absent, Duration d) {
+  link.actions.frames.clear();
+  static_cast<void>(link.want(ip(absent)));
+  link.run_for(d);
+  std::pair<unsigned, unsigned> n;
+  for (const SentFrame& f : link.actions.frames) {
+    if (!f.broadcast() || !f.arp()) continue;
+    EXPECT_EQ(f.arp()->sender_hw.datagram_addr().qpn, kFirstQpn);
+    ++(f.arp()->sender_ip == 0 ? n.first : n.second);
   }
-  const std::uint32_t own = ip("10.0.0.1").v4_host();
-  EXPECT_EQ(senders, (std::vector{0U, own, own}));
+  return n;
+}
+
+// A host that knows this node takes the address of each request that it hears. Hosts that answer
+// only a sender get one, but seldom, even if strangers ask for many addresses.
+TEST_F(Spread, P14_RequestsToAllSeldomNameASender) {
+  EXPECT_EQ(requests(b, "10.0.0.9", 5s), (std::pair{1U, 2U}));
+  std::pair<unsigned, unsigned> sum;
+  for (int i = 0; i < 60; ++i) {
+    const auto [without, with] = requests(b, "10.0.0." + std::to_string(100 + i), 5s);
+    sum.first += without;
+    sum.second += with;
+  }
+  EXPECT_EQ(sum.second, 2U) << "in five minutes";
+  EXPECT_EQ(sum.first, 3U * 60 - 2);
+}
+
+TEST(SpreadOption, P14_RequestsNameASenderIfConfigured) {
+  SimIpoibLink link{SimIpoibLink::config_with([](LinkConfig& c) { c.anonymous_requests = false; })};
+  link.actions.own_queue_pairs = kQueuePairs;
+  link.bring_up();
+  link.run_for(3s);
+  EXPECT_EQ(requests(link, "10.0.0.9", 5s), (std::pair{0U, 3U}));
+}
+
+TEST_F(Spread, P14_AnswerToNoSenderIsAnAnswer) {
+  const auto hw = b.add_host(0x200, 0x50, 200);
+  static_cast<void>(b.want(ip("10.0.0.9")));
+  const wire::LinkAddr own{0, wire::Be24{kFirstQpn}, b.actions.attr.gid()};
+  b.receive_arp(wire::ArpOp::kReply, hw, "10.0.0.9", own, "0.0.0.0");
+  b.run_for(10ms);
+  EXPECT_EQ(b.row("10.0.0.9").phase, NeighbourPhase::kReachable);
+}
+
+// The device could not make all of them.
+TEST(SpreadOverFewer, P14_QueuePairsWithoutHardwareAreNotNamed) {
+  SimIpoibLink link;
+  link.actions.own_queue_pairs = kQueuePairs;
+  link.actions.made_queue_pairs = 2;
+  link.bring_up();
+  std::set<std::uint32_t> named;
+  for (unsigned n = 0; n < 40; ++n) {
+    const auto hw = link.add_host(0x100 + n, 0x50, static_cast<std::uint16_t>(100 + n));
+    link.actions.frames.clear();
+    link.receive_arp_request(hw, "10.0.0." + std::to_string(10 + n));
+    link.run_for(10ms);
+    named.insert(link.actions.frames.at(0).arp()->sender_hw.datagram_addr().qpn);
+  }
+  EXPECT_EQ(named, (std::set{kFirstQpn, kFirstQpn + 1}));
 }
 
 TEST_F(Spread, P14_ProbeTellsTheNeighbourItsQueuePair) {
@@ -129,8 +176,12 @@ TEST(SpreadPeer, P14_AnswerAfterAnAnnouncementIsTaken) {
   hw.qpn.set(0x61);
   b.receive_arp_request(hw, "10.0.0.2", "10.0.0.77");
   EXPECT_EQ(b.sink.find(peer)->qpn, 0x60U) << "an address flaps once a second at most";
+  EXPECT_EQ(b.link.counters().contradictions, 0U) << "it is the same host";
+  const std::size_t queries = b.sa.path_queries.size();
   b.receive_arp_reply(hw, "10.0.0.2");
+  b.run_for(10ms);
   EXPECT_EQ(b.sink.find(peer)->qpn, 0x61U);
+  EXPECT_EQ(b.sa.path_queries.size(), queries) << "the answer has come over the path";
 }
 
 }  // namespace
