@@ -17,6 +17,8 @@ late.
             "stop_ms": from the leave to the last packet, 0 if none came, "idle": packets before the join}]
 
 lost: sequence numbers missing between the first and the last that arrived (member: during the membership).
+A join or leave begins with the kernel's message about it. With MLDv2 that comes up to ten seconds after the call,
+because Linux takes the delay from the last query.
 """
 import ipaddress
 import json
@@ -32,6 +34,10 @@ PAYLOAD = struct.Struct("!8sQ")
 SO_TIMESTAMPNS = 35
 TIMESPEC = struct.Struct("@qq")
 PACKET_OUTGOING = 4
+ETH_P_ALL = 3
+IGMP = 2
+ICMPV6 = 58
+REPORT_S = 25.0  # the limit for the kernel's message about a join or leave, which it sends twice
 FIRST_PACKET_S = 15.0  # the limit for the first packet after a join
 QUIET_S = 1.5  # without a packet for that long, the flow has stopped
 STOP_S = 10.0
@@ -53,12 +59,13 @@ class Wire:
 
     def __init__(self, iface, address):
         self.to = ipaddress.ip_address(address).packed
-        ether_type = 0x0800 if len(self.to) == 4 else 0x86DD
+        self.ether_type = 0x0800 if len(self.to) == 4 else 0x86DD
+        self.reported = None  # time of the kernel's first IGMP or MLD message about the group since this was reset
         # The socket has no protocol until bind(): a change of protocol would lose packets.
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
-        self.socket.bind((iface, ether_type))
+        self.socket.bind((iface, ETH_P_ALL))  # A socket of one protocol does not see what this host sends.
 
     def receive(self, until):
         """Returns (sequence number, time of arrival) of the next packet, or None if none comes in time."""
@@ -71,11 +78,23 @@ class Wire:
                 data, control, _, where = self.socket.recvmsg(9000, 64)
             except TimeoutError:
                 continue
-            number = None if where[2] == PACKET_OUTGOING else self.number(data)
+            if where[1] != self.ether_type:
+                continue
+            seconds, nanoseconds = TIMESPEC.unpack(control[0][2][: TIMESPEC.size])
+            at = seconds + nanoseconds / 1e9
+            if where[2] == PACKET_OUTGOING:
+                if self.reported is None and self.is_report(data):
+                    self.reported = at
+                continue
+            number = self.number(data)
             if number is not None:
-                seconds, nanoseconds = TIMESPEC.unpack(control[0][2][: TIMESPEC.size])
-                return number, seconds + nanoseconds / 1e9
+                return number, at
         return None
+
+    def is_report(self, packet):
+        """True for IGMP and MLD messages that name the group. MLD is behind a hop-by-hop header of eight octets."""
+        protocol = packet[9] if len(self.to) == 4 else packet[40] if packet[6] == 0 else None
+        return protocol in (IGMP, ICMPV6) and self.to in packet[20:]
 
     def number(self, packet):
         if len(self.to) == 4:
@@ -166,17 +185,21 @@ def take(wire, until):
 
 def one_membership(wire, group, index, hold_s):
     idle = take(wire, time.time() + QUIET_S)
-    joined_at = time.time()
+    wire.reported = None
+    called_at = time.time()
     membership = join(group, index)
-    first = wire.receive(joined_at + FIRST_PACKET_S)
+    first = wire.receive(called_at + REPORT_S + FIRST_PACKET_S)
     if first is None:
-        raise SystemExit(f"{group}: nothing within {FIRST_PACKET_S} s of the join")
+        raise SystemExit(f"{group}: nothing within {REPORT_S + FIRST_PACKET_S} s of the join")
+    joined_at = wire.reported or called_at
     arrivals = [first] + take(wire, first[1] + hold_s)
-    left_at = time.time()
+    wire.reported = None
+    called_at = time.time()
     membership.close()  # This makes the kernel leave the group.
     late = []
-    while arrival := wire.receive(min(time.time() + QUIET_S, left_at + STOP_S)):
+    while arrival := wire.receive(min(time.time() + QUIET_S, (wire.reported or called_at + REPORT_S) + STOP_S)):
         late.append(arrival)
+    left_at = wire.reported or called_at
     arrivals += [a for a in late if a[1] <= left_at]
     stop_s = max((at - left_at for _, at in late), default=0)
     result = summary([number for number, _ in arrivals])
