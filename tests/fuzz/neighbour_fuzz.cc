@@ -266,8 +266,10 @@ class Harness {
   void want(const wire::IpAddr& addr) {
     const HeldPacket packet = sink_.new_packet();
     waits_since_[packet] = now_;
-    touched_[addr] = now_;
+    const std::size_t dropped = sink_.dropped.size();
     port_.on_neighbour_wanted(addr, packet, now_);
+    // Without carrier the packet is dropped, and does not count as use.
+    if (sink_.dropped.size() == dropped) touched_[addr] = now_;
   }
   void use(const wire::IpAddr& addr) {
     const auto index = sink_.index_of(addr);
