@@ -23,15 +23,6 @@ inline Ip6Words words_of(const wire::IpAddr& addr) noexcept {
   return words;
 }
 
-/// True for loopback, IPv4-compatible, IPv4-mapped and unspecified addresses: ::/96 and
-/// ::ffff:0:0/96. Only the unspecified address is ever on a wire. Source: RFC 4291 §2.5.2, §2.5.3,
-/// §2.5.5.
-inline bool is_reserved6(const wire::IpAddr& addr) noexcept {
-  const Ip6Words words = words_of(addr);
-  const auto middle = static_cast<std::uint32_t>(words.low);
-  return words.high == 0 && (middle == 0 || middle == 0xffff'0000);
-}
-
 /// Returns the scope of a group: 1 interface, 2 link, ... 14 global. Source: RFC 4291 §2.7.
 inline std::uint8_t scope_of(const wire::IpAddr& group) noexcept {
   return std::to_integer<std::uint8_t>(group.bytes[1]) & 0xf;

@@ -28,14 +28,15 @@ Drop check_header(const rte_mbuf* m) noexcept {
 
 /// True if the address is neither global unicast nor a group: link-local, or not allowed on a wire.
 bool is_special(const IpAddr& addr) noexcept {
-  return is_reserved6(addr) || wire::is_link_local6(addr);
+  return wire::is_reserved6(addr) || wire::is_link_local6(addr);
 }
 
 /// Returns the drop reason for addresses that no packet may have.
 Drop check_addresses(const Ipv6Hdr& hdr) noexcept {
-  if (wire::is_multicast(hdr.src) || (is_reserved6(hdr.src) && !wire::is_unspecified(hdr.src)))
+  if (wire::is_multicast(hdr.src) ||
+      (wire::is_reserved6(hdr.src) && !wire::is_unspecified(hdr.src)))
     return Drop::kIpMartianSource;
-  if (is_reserved6(hdr.dst)) return Drop::kIpMartianDestination;
+  if (wire::is_reserved6(hdr.dst)) return Drop::kIpMartianDestination;
   if (wire::is_multicast(hdr.dst) && scope_of(hdr.dst) <= kInterfaceScope)
     return Drop::kIpMartianDestination;
   return Drop::kNone;

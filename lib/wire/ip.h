@@ -124,6 +124,17 @@ inline constexpr std::uint16_t kMinIpv6Mtu = 1280;
   return a.bytes[0] == std::byte{0xfe} && (a.bytes[1] & std::byte{0xc0}) == std::byte{0x80};
 }
 
+/// True for loopback, IPv4-compatible, IPv4-mapped and unspecified addresses: ::/96 and
+/// ::ffff:0:0/96. Only the unspecified address is ever on a wire. Source: RFC 4291 §2.5.2, §2.5.3,
+/// §2.5.5.
+[[nodiscard]] inline bool is_reserved6(const IpAddr& a) noexcept {
+  std::uint64_t first;
+  std::memcpy(&first, a.bytes.data(), sizeof(first));
+  std::uint32_t third;
+  std::memcpy(&third, a.bytes.data() + sizeof(first), sizeof(third));
+  return first == 0 && (third == 0 || third == 0xffff'0000);
+}
+
 enum class IpProto : std::uint8_t { kIcmp = 1, kIgmp = 2, kTcp = 6, kUdp = 17, kIcmpv6 = 58 };
 
 struct IcmpHdr {

@@ -149,19 +149,25 @@ bool is_solicited_node(const IpAddr& a) {
   return a == solicited_node(a);
 }
 
+/// Mapped addresses are refused: they are the form of IPv4 addresses in all tables, so a message
+/// about one would change an IPv4 neighbour or route.
+bool is_unicast(const IpAddr& a) {
+  return !is_multicast(a) && !is_reserved6(a);
+}
+
 std::optional<NdError> check(const NdMessage& m) {
   const bool anonymous = is_unspecified(m.src);
   const bool solicits =
       m.type == Icmp6Type::kRouterSolicitation || m.type == Icmp6Type::kNeighbourSolicitation;
-  if (is_multicast(m.src) || (anonymous && !solicits)) return NdError::kSource;
+  if (!is_unicast(m.src) && !(anonymous && solicits)) return NdError::kSource;
   if (anonymous && m.source_hw) return NdError::kLinkAddr;
   switch (m.type) {
     case Icmp6Type::kNeighbourSolicitation:
-      if (is_multicast(m.target) || is_unspecified(m.target)) return NdError::kTarget;
+      if (!is_unicast(m.target)) return NdError::kTarget;
       if (anonymous && !is_solicited_node(m.dst)) return NdError::kDestination;
       break;
     case Icmp6Type::kNeighbourAdvertisement:
-      if (is_multicast(m.target) || is_unspecified(m.target)) return NdError::kTarget;
+      if (!is_unicast(m.target)) return NdError::kTarget;
       if (is_multicast(m.dst) && m.solicited) return NdError::kDestination;
       break;
     case Icmp6Type::kRouterAdvertisement:
@@ -169,7 +175,7 @@ std::optional<NdError> check(const NdMessage& m) {
       break;
     case Icmp6Type::kRedirect:
       if (!is_link_local6(m.src)) return NdError::kSource;
-      if (is_multicast(m.destination)) return NdError::kDestination;
+      if (!is_unicast(m.destination)) return NdError::kDestination;
       if (!is_link_local6(m.target) && m.target != m.destination) return NdError::kTarget;
       break;
     default: break;
@@ -318,8 +324,7 @@ std::optional<std::vector<std::byte>> make_redirect(const LinkFormat& format, co
                                                     const std::optional<HwAddr>& next_hop_hw) {
   const auto ip = read<Ipv6Hdr>(offending);
   if (!ip || ip->version() != 6) return std::nullopt;
-  if (is_unspecified(ip->src) || is_multicast(ip->src) || is_multicast(ip->dst))
-    return std::nullopt;
+  if (!is_unicast(ip->src) || is_multicast(ip->dst)) return std::nullopt;
   NdMessage m;
   m.type = Icmp6Type::kRedirect;
   m.src = source;

@@ -92,9 +92,10 @@ enum class NdError : std::uint8_t {
   kCode,          ///< Not 0.
   kOptionLength,  ///< An option of length 0, or longer than the packet.
   kLinkAddr,      ///< Link-layer option of another length or form, or source option from `::`.
-  kSource,        ///< Group; `::` in no solicitation; RA, redirect: not link-local.
-  kDestination,   ///< NS from `::`: no solicited-node group; solicited NA, redirect: a group.
-  kTarget,        ///< NS, NA: a group or `::`; redirect: cannot be a next hop.
+  kSource,        ///< Not unicast; `::` in no solicitation; RA, redirect: not link-local.
+  kDestination,   ///< NS from `::`: no solicited-node group; solicited NA: a group; redirect: not
+                  ///< unicast.
+  kTarget,        ///< NS, NA: not unicast; redirect: cannot be a next hop.
   kCount
 };
 inline constexpr std::size_t kNdErrorCount = static_cast<std::size_t>(NdError::kCount);

@@ -3,20 +3,7 @@
 
 #include <algorithm>
 
-#include "lib/wire/icmpv6.h"
-
 namespace ipoib::link {
-namespace {
-
-/// ::1.
-bool is_loopback6(const wire::IpAddr& addr) {
-  wire::IpAddr loopback;
-  loopback.bytes[15] = std::byte{1};
-  return addr == loopback;
-}
-
-}  // namespace
-
 bool is_own(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {
   return std::any_of(addresses.begin(), addresses.end(),
                      [&](const auto& own) { return own.addr == addr; });
@@ -35,8 +22,7 @@ bool is_broadcast(const std::vector<wire::IpPrefix>& addresses, const wire::IpAd
 
 bool is_neighbour_address(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {
   if (!addr.is_v4())
-    return !wire::is_multicast(addr) && !wire::is_unspecified(addr) && !is_loopback6(addr) &&
-           !is_own(addresses, addr);
+    return !wire::is_multicast(addr) && !wire::is_reserved6(addr) && !is_own(addresses, addr);
   const auto first = addr.v4_host() >> 24;
   return first != 0 && first != 127 && first < 224 && !is_broadcast(addresses, addr) &&
          !is_own(addresses, addr);

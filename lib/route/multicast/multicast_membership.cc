@@ -136,8 +136,13 @@ void MulticastMembership::lower_timers(const MembershipQuery& query, TimePoint n
   update_entry(it, now);
 }
 
+/// False for an IPv4-mapped address in an MLD message, which would be taken for an IPv4 address.
+bool MulticastMembership::is_own_family(const IpAddr& addr) const {
+  return addr.is_v4() == (family_ == IpFamily::kIpv4);
+}
+
 bool MulticastMembership::believable(MembershipVersion version, const MembershipRecord& record) {
-  if (!wire::is_multicast(record.group)) {
+  if (!is_own_family(record.group) || !wire::is_multicast(record.group)) {
     ++counters_.not_a_group;
     return false;
   }
@@ -160,7 +165,7 @@ void MulticastMembership::on_record(MembershipVersion version, const MembershipR
   if (!believable(version, record)) return;
   std::vector<IpAddr> sources;
   for (const IpAddr& s : record.sources) {
-    if (wire::is_multicast(s) || wire::is_any_address(s))
+    if (!is_own_family(s) || wire::is_multicast(s) || wire::is_any_address(s))
       ++counters_.bad_sources;
     else
       sources.push_back(s);

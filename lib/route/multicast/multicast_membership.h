@@ -127,6 +127,7 @@ class MulticastMembership {
   void lower_timers(const wire::MembershipQuery& query, TimePoint now);
   void on_record(wire::MembershipVersion version, const wire::MembershipRecord& record,
                  TimePoint now);
+  [[nodiscard]] bool is_own_family(const wire::IpAddr& addr) const;
   [[nodiscard]] bool believable(wire::MembershipVersion version,
                                 const wire::MembershipRecord& record);
   void ask(Entry& entry, const GroupQueries& queries, TimePoint now);

@@ -262,6 +262,20 @@ TEST_P(Nd, ForgedAdvertisementsMakeNoEntryFlap) {
   EXPECT_GT(a.agent.counters().contradictions, 400U);
 }
 
+TEST_P(Nd, AdvertisementOfAnIpv4AddressChangesNoIpv4Neighbour) {
+  auto& a = start({prefix("fd00::1/64")});
+  w.run_for(5s);
+  const auto hw = nd_hw(GetParam(), 7), liar = nd_hw(GetParam(), 66);
+  ASSERT_TRUE(a.cache.learn(ip("192.168.0.50"), hw, Evidence::kReply, true, w.now));
+  w.run_for(5s);
+  wire::NdMessage m = advertisement(ip("192.168.0.50"), liar, false, wire::all_nodes());
+  m.src = ip("fd00::9");
+  a.receive(m);
+  w.run_for(5s);
+  EXPECT_EQ(a.cache.hw_of(ip("192.168.0.50")), hw);
+  EXPECT_EQ(a.agent.counters().errors[static_cast<std::size_t>(wire::NdError::kTarget)], 1U);
+}
+
 TEST_P(Nd, ClaimOfAnOwnAddressIsCountedAndDefendedOnceInAWhile) {
   auto& a = start({prefix("fd00::1/64")});
   w.run_for(5s);

@@ -222,6 +222,17 @@ TEST_F(MembershipTest, RecordsForWhatIsNoForwardedGroupAreCounted) {
   EXPECT_EQ(m->group_count(), 1U);
 }
 
+TEST_F(MembershipTest, AddressesOfTheOtherFamilyAreCounted) {
+  m.emplace(table::InterfaceId{3}, IpFamily::kIpv6, MembershipConfig{}, sink);
+  m->on_packet(wire::make_mld(ip("fe80::77"),
+                              MembershipReport{MembershipVersion::kV3,
+                                               {{kIsEx, kGroup, {}}, {kIsIn, ip("ff0e::1"), {a}}}}),
+               now);
+  EXPECT_EQ(m->counters().not_a_group, 1U);
+  EXPECT_EQ(m->counters().bad_sources, 1U);
+  EXPECT_EQ(m->group_count(), 0U);
+}
+
 TEST_F(MembershipTest, GroupsAndSourcesAreBounded) {
   start({.max_groups = 2, .max_sources = 2});
   report(kIsIn, "239.1.1.1", {a, b, c});
