@@ -11,7 +11,7 @@ namespace ipoib::soft {
 std::uint16_t own_entry(const fabric::PortAttr& attr, std::uint16_t partition) {
   std::uint16_t found = 0;
   for (const std::uint16_t pkey : attr.pkeys)
-    if (((pkey ^ partition) & ~wire::kFullMemberBit) == 0) found = std::max(found, pkey);
+    if (wire::same_partition(pkey, partition)) found = std::max(found, pkey);
   return found;
 }
 

@@ -46,7 +46,7 @@ GidMadPort::~GidMadPort() {
 Status GidMadPort::send(const fabric::MadAddress& to,
                         std::span<const std::byte, wire::kMadLen> mad) {
   expects_management();
-  if (((to.pkey ^ kPkey) & ~wire::kFullMemberBit) != 0)
+  if (!wire::same_partition(to.pkey, kPkey))
     return fail(Errc::kInvalidArgument, "MAD with P_Key {:#06x}; the port has only P_Key 0xffff",
                 to.pkey);
   if (to.sl > 15) return fail(Errc::kInvalidArgument, "MAD with SL {}: invalid SL", to.sl);

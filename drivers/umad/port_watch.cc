@@ -127,7 +127,7 @@ std::uint16_t PortWatch::pkey(std::uint16_t index) const {
 int PortWatch::pkey_index(std::uint16_t pkey) const {
   int found = -1;
   for (std::size_t i = 0; i < pkeys_.size(); ++i) {
-    if (((pkeys_[i] ^ pkey) & ~wire::kFullMemberBit) != 0 || (pkeys_[i] & 0x7fff) == 0) continue;
+    if (!wire::same_partition(pkeys_[i], pkey) || (pkeys_[i] & 0x7fff) == 0) continue;
     if (found < 0 || pkeys_[i] > pkeys_[static_cast<std::size_t>(found)])
       found = static_cast<int>(i);
   }

@@ -115,7 +115,7 @@ Result<PortView> query_port(const Device& device, std::uint8_t port) {
 std::optional<std::uint16_t> find_pkey(std::span<const std::uint16_t> table, std::uint16_t pkey) {
   std::optional<std::uint16_t> found;
   for (std::size_t i = 0; i < table.size(); ++i) {
-    if ((table[i] & 0x7fff) == 0 || ((table[i] ^ pkey) & 0x7fff) != 0) continue;
+    if ((table[i] & 0x7fff) == 0 || !wire::same_partition(table[i], pkey)) continue;
     if (!found || table[i] > table[*found]) found = static_cast<std::uint16_t>(i);
   }
   return found;

@@ -4,13 +4,6 @@
 #include <utility>
 
 namespace ipoib::cm {
-namespace {
-
-bool same_partition(std::uint16_t a, std::uint16_t b) {
-  return ((a ^ b) & ~wire::kFullMemberBit) == 0;
-}
-
-}  // namespace
 
 Result<SidrId> Sidr::ask(const SidrQuestion& question, SidrHandler handler, TimePoint now) {
   if (pending_.size() >= max_outstanding_)
@@ -50,7 +43,7 @@ void Sidr::on_req(const wire::CmMad& mad, const fabric::MadAddress& from) {
 /// A stranger may write any P_Key into a request, but the port has checked that of the packet.
 const SidrService* Sidr::find_service(const wire::CmSidrReq& req,
                                       const fabric::MadAddress& from) const {
-  if (!same_partition(req.pkey.host(), from.pkey)) return nullptr;
+  if (!wire::same_partition(req.pkey.host(), from.pkey)) return nullptr;
   for (const std::uint16_t pkey : {req.pkey.host(), std::uint16_t{0}})
     if (const auto it = services_.find(key_of(req.service_id.host(), pkey)); it != services_.end())
       return &it->second;
@@ -66,7 +59,7 @@ void Sidr::on_rep(const wire::CmMad& mad, const fabric::MadAddress& from, TimePo
   }
   const Pending& asked = it->second;
   const auto question = wire::cm_message<wire::CmSidrReq>(asked.mad);
-  if (!fabric::same_port(from, asked.to) || !same_partition(from.pkey, asked.to.pkey) ||
+  if (!fabric::same_port(from, asked.to) || !wire::same_partition(from.pkey, asked.to.pkey) ||
       mad.hdr.tid != asked.mad.hdr.tid || rep.service_id != question.service_id) {
     ++counters_.unexpected;
     return;

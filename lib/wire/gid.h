@@ -47,6 +47,11 @@ inline constexpr std::uint16_t kFullMemberBit = 0x8000;
 inline constexpr std::uint32_t kMulticastQpn = 0xff'ffff;
 inline constexpr std::uint32_t kGsiQkey = 0x8001'0000;  ///< Q_Key of QP1.
 
+/// True if both P_Keys name one partition, as full or as limited member.
+[[nodiscard]] constexpr bool same_partition(std::uint16_t a, std::uint16_t b) noexcept {
+  return ((a ^ b) & ~kFullMemberBit) == 0;
+}
+
 /// True if a packet with P_Key `a` may reach a queue pair with `b`: they name the same partition,
 /// and at least one of them is a full member. Source: iba-wire.md §1.10.
 [[nodiscard]] constexpr bool pkeys_match(std::uint16_t a, std::uint16_t b) noexcept {

@@ -97,7 +97,7 @@ Result<wire::McMemberRecord> GroupTable::accept(const Group& g, const sa::Reply&
   if (r->qkey != broadcast_.qkey)
     return fail(Errc::kUnavailable, "the group has Q_Key 0x{:08x}, the link has 0x{:08x}",
                 r->qkey.host(), broadcast_.qkey.host());
-  if (((r->pkey.host() ^ config_.pkey) & 0x7fff) != 0)
+  if (!wire::same_partition(r->pkey.host(), config_.pkey))
     return fail(Errc::kProtocol, "the group has a different P_Key 0x{:04x}", r->pkey.host());
   const unsigned mtu = wire::value_of(r->mtu);
   if (wire::mtu_octets(static_cast<std::uint8_t>(mtu)) == 0 || mtu > actions_.port().mtu)

@@ -321,7 +321,7 @@ Result<wire::PathRecord> PathTable::accept(const wire::Gid& gid, const sa::Reply
     return ipoib::fail(Errc::kProtocol, "the path of the SA has invalid destination LID 0x{:04x}",
                        record->dlid.host());
   const std::uint16_t pkey = record->pkey.host();
-  if (pkey != 0 && ((pkey ^ config_.pkey) & 0x7fff) != 0)
+  if (pkey != 0 && !wire::same_partition(pkey, config_.pkey))
     return ipoib::fail(Errc::kProtocol,
                        "the path of the SA has P_Key 0x{:04x}, the link has 0x{:04x}", pkey,
                        config_.pkey);
