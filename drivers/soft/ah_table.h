@@ -31,9 +31,12 @@ struct alignas(2) AhKind {
   static constexpr std::uint8_t kQkey = 8;       ///< The handle has a Q_Key of its own.
 
   /// True: no GRH and no flags.
-  [[nodiscard]] bool allows_fast_path() const noexcept {
-    return std::bit_cast<std::uint16_t>(*this) ==
-           std::bit_cast<std::uint16_t>(AhKind{kLocalHeadLen, 0});
+  [[nodiscard]] bool allows_fast_path() const noexcept { return is({kLocalHeadLen, 0}); }
+  /// True: a group, and no other flags.
+  [[nodiscard]] bool is_plain_group() const noexcept { return is({kGlobalHeadLen, kMulticast}); }
+
+  [[nodiscard]] bool is(AhKind other) const noexcept {
+    return std::bit_cast<std::uint16_t>(*this) == std::bit_cast<std::uint16_t>(other);
   }
 };
 

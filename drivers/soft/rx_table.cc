@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 
 #include "lib/base/contract.h"
 
@@ -39,6 +40,19 @@ void RxTable::add_queues(std::span<SoftUdQueue* const> queues) {
     while (queues_[i].queue != nullptr) i = (i + 1) & queue_mask_;
     queues_[i] = {queue->qpn(), queue};
   }
+  std::map<std::uint16_t, const fabric::UdQueue*> link_in;
+  for (const SoftUdQueue* queue : queues) {
+    const std::uint16_t partition =
+        static_cast<std::uint16_t>(queue->partition() & ~wire::kFullMemberBit);
+    const auto [it, first] = link_in.emplace(partition, &queue->first());
+    if (!first && it->second != &queue->first() && !is_shared(partition))
+      shared_.push_back(partition);
+  }
+}
+
+bool RxTable::is_shared(std::uint16_t partition) const noexcept {
+  return std::ranges::any_of(
+      shared_, [partition](std::uint16_t one) { return wire::same_partition(one, partition); });
 }
 
 bool RxTable::matches_any_pkey(std::uint16_t pkey) const noexcept {

@@ -48,6 +48,11 @@ class RxTable {
   [[nodiscard]] bool active() const noexcept { return active_; }
   /// Largest UD payload, octets.
   [[nodiscard]] std::uint32_t mtu() const noexcept { return mtu_; }
+  /// True if queue pairs of two links are in this partition, so that multicast of one may be for
+  /// the other.
+  [[nodiscard]] bool has_two_links_in(std::uint16_t partition) const noexcept {
+    return !shared_.empty() && is_shared(partition);
+  }
   /// Queue pair whose waiting packets the worker must drop; null: none.
   [[nodiscard]] SoftUdQueue* closing() const noexcept { return closing_; }
 
@@ -57,6 +62,7 @@ class RxTable {
     SoftUdQueue* queue = nullptr;
   };
   void add_queues(std::span<SoftUdQueue* const> queues);
+  [[nodiscard]] bool is_shared(std::uint16_t partition) const noexcept;
 
   Pattern local_;
   std::uint16_t lid_;
@@ -68,6 +74,7 @@ class RxTable {
   wire::Gid gid_;
   wire::Gid link_local_gid_;
   std::vector<std::uint16_t> pkeys_;
+  std::vector<std::uint16_t> shared_;  ///< Partitions with queue pairs of two links.
   SoftUdQueue* closing_;
   const SoftGroupTable& groups_;
 };

@@ -102,6 +102,10 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   }
   /// Shape: the worker owns the port.
   [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
+  /// The first queue of its link, which the owner of the port has.
+  [[nodiscard]] const fabric::UdQueue& first() const noexcept {
+    return first_ != nullptr ? *first_ : *this;
+  }
   /// True if multicast of this queue need not return to `other`, because both are of one link.
   [[nodiscard]] bool spares(const SoftUdQueue& other) const noexcept {
     return &other == this || &other == first_;

@@ -84,15 +84,6 @@ struct Layout {
         head_len + payload_len + pad + static_cast<std::uint32_t>(wire::kIcrcLen);
     return {head_len, pad, std::max<std::uint32_t>(frame_len, kMinEthFrame) - frame_len};
   }
-  /// Fast-path layout: no GRH, and a payload that needs no Ethernet padding.
-  static constexpr std::uint32_t kFastHeadLen = fabric::kFrameHeadLen;
-  static_assert(kFastHeadLen == kLocalHeadLen + sizeof(UdWords));
-  static constexpr std::uint32_t kMinFastLen = kMinEthFrame - kFastHeadLen - wire::kIcrcLen;
-  /// Tailroom that it needs: pad and ICRC are zeroed as one word.
-  static constexpr std::uint32_t kFastTailRoom = fabric::kFrameTailRoom;
-  [[nodiscard]] static Layout fast(std::uint32_t payload_len) noexcept {
-    return {kFastHeadLen, -payload_len & 3, 0};
-  }
   /// Octets from LRH through ICRC.
   [[nodiscard]] std::uint32_t iba_len(std::uint32_t payload_len) const noexcept {
     return head_len - static_cast<std::uint32_t>(sizeof(EthHdr)) + payload_len + pad +
@@ -107,14 +98,6 @@ struct Layout {
 bool has_room(const rte_mbuf* m, std::uint32_t head_len, std::uint32_t tail_len) noexcept {
   return fabric::is_sole_mbuf(m) && m->data_off >= head_len &&
          std::uint32_t{m->buf_len} >= std::uint32_t{m->data_off} + m->data_len + tail_len;
-}
-
-/// True for a fast-path packet, if its path is plain: its mbuf has room, and it needs no Ethernet
-/// padding. Shape: mtu at least Layout::kMinFastLen.
-[[gnu::always_inline]] inline bool fits_fast_path(const rte_mbuf* m, std::uint32_t mtu) noexcept {
-  expects(mtu >= Layout::kMinFastLen, "the MTU is one of InfiniBand's");
-  return m->pkt_len - Layout::kMinFastLen <= mtu - Layout::kMinFastLen &&
-         has_room(m, Layout::kFastHeadLen, Layout::kFastTailRoom);
 }
 
 /// A frame from its LRH on.
@@ -145,6 +128,16 @@ struct Iba {
   std::memcpy(at + offsetof(UdWords, qkey), &keys.deth, sizeof(keys.deth));
 }
 
+/// Writes the lengths into a copied template. `iba_len`: octets from LRH through ICRC.
+[[gnu::always_inline]] inline void set_lengths(std::byte* frame, std::size_t template_len,
+                                               std::uint32_t iba_len) noexcept {
+  if (template_len == kGlobalHeadLen)
+    reinterpret_cast<wire::Grh*>(frame + kLocalHeadLen)
+        ->pay_len.set(static_cast<std::uint16_t>(iba_len - sizeof(wire::Lrh) - sizeof(wire::Grh)));
+  reinterpret_cast<wire::Lrh*>(frame + sizeof(EthHdr))
+      ->resv_pktlen.set(static_cast<std::uint16_t>(iba_len / 4));
+}
+
 /// Extends the packet to its whole frame.
 [[gnu::always_inline]] inline void widen(rte_mbuf* m, std::uint32_t head_len,
                                          std::uint32_t tail_len) noexcept {
@@ -166,34 +159,51 @@ Iba make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, const Tx
   const std::uint32_t iba_len = layout.iba_len(payload_len);
 
   std::memcpy(frame, ah.head.data(), template_len);
-  if (template_len == kGlobalHeadLen)
-    reinterpret_cast<wire::Grh*>(frame + kLocalHeadLen)
-        ->pay_len.set(static_cast<std::uint16_t>(iba_len - sizeof(wire::Lrh) - sizeof(wire::Grh)));
-  reinterpret_cast<wire::Lrh*>(iba)->resv_pktlen.set(static_cast<std::uint16_t>(iba_len / 4));
+  set_lengths(frame, template_len, iba_len);
   write_ud(frame + template_len, keys, layout.pad, qpn, psn);
   std::memset(payload + payload_len, 0, layout.tail_len());
   widen(m, layout.head_len, layout.tail_len());
   return {iba, iba_len - wire::kIcrcLen};
 }
 
-/// make_frame() for a packet that fits_fast_path().
-[[gnu::always_inline]] inline Iba make_frame_fast(rte_mbuf* m, const AhTemplate& ah,
-                                                  const TxKeys& keys, std::uint32_t qpn,
-                                                  std::uint32_t psn) noexcept {
-  expects([&] { return has_room(m, Layout::kFastHeadLen, Layout::kFastTailRoom); },
-          "head and tail have room around the packet");
-  const Layout layout = Layout::fast(m->pkt_len);
-  const std::uint32_t iba_len = layout.iba_len(m->pkt_len);
-  std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
-  std::byte* frame = payload - Layout::kFastHeadLen;
-  std::byte* iba = frame + sizeof(EthHdr);
-  std::memset(payload + m->pkt_len, 0, Layout::kFastTailRoom);
-  std::memcpy(frame, ah.head.data(), kLocalHeadLen);
-  reinterpret_cast<wire::Lrh*>(iba)->resv_pktlen.set(static_cast<std::uint16_t>(iba_len / 4));
-  write_ud(frame + kLocalHeadLen, keys, layout.pad, qpn, psn);
-  widen(m, Layout::kFastHeadLen, layout.tail_len());
-  return {iba, iba_len - wire::kIcrcLen};
-}
+/// The frames of the fast path: kTemplateLen is kLocalHeadLen or, with a GRH, kGlobalHeadLen. They
+/// need no Ethernet padding.
+template <std::size_t kTemplateLen>
+struct FastFrame {
+  static constexpr auto kHeadLen = static_cast<std::uint32_t>(kTemplateLen + sizeof(UdWords));
+  static_assert(kTemplateLen != kLocalHeadLen || kHeadLen == fabric::kFrameHeadLen);
+  static constexpr std::uint32_t kOwnLen = kHeadLen + std::uint32_t{wire::kIcrcLen};
+  static constexpr std::uint32_t kMinPayload =
+      kOwnLen < kMinEthFrame ? std::uint32_t{kMinEthFrame} - kOwnLen : 0;
+  /// Pad and ICRC are zeroed as one word.
+  static constexpr std::uint32_t kTailRoom = fabric::kFrameTailRoom;
+
+  /// True if the packet can be a frame in its own mbuf. Shape: mtu at least kMinPayload.
+  [[gnu::always_inline]] static bool fits(const rte_mbuf* m, std::uint32_t mtu) noexcept {
+    expects(mtu >= kMinPayload, "the MTU is one of InfiniBand's");
+    return m->pkt_len - kMinPayload <= mtu - kMinPayload && has_room(m, kHeadLen, kTailRoom);
+  }
+
+  /// make_frame() for a packet that fits().
+  [[gnu::always_inline]] static Iba make(rte_mbuf* m, const AhTemplate& ah, const TxKeys& keys,
+                                         std::uint32_t qpn, std::uint32_t psn) noexcept {
+    expects([&] { return has_room(m, kHeadLen, kTailRoom); },
+            "head and tail have room around the packet");
+    const Layout layout{kHeadLen, -m->pkt_len & 3, 0};
+    const std::uint32_t iba_len = layout.iba_len(m->pkt_len);
+    std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
+    std::byte* frame = payload - kHeadLen;
+    std::byte* iba = frame + sizeof(EthHdr);
+    std::memset(payload + m->pkt_len, 0, kTailRoom);
+    std::memcpy(frame, ah.head.data(), kTemplateLen);
+    set_lengths(frame, kTemplateLen, iba_len);
+    write_ud(frame + kTemplateLen, keys, layout.pad, qpn, psn);
+    widen(m, kHeadLen, layout.tail_len());
+    return {iba, iba_len - wire::kIcrcLen};
+  }
+};
+using LocalFrame = FastFrame<kLocalHeadLen>;
+using GroupFrame = FastFrame<kGlobalHeadLen>;
 
 /// Frames without their ICRCs. The ICRCs are computed for the whole burst: directly after
 /// make_frame(), their wide loads would wait for the narrow stores of the headers, 15 ns per
@@ -307,6 +317,7 @@ std::uint16_t UdDatapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uin
   std::array<rte_mbuf*, kBurst> frames;
   std::size_t nb_frames = 0;
   const AhTable::View ahs = config_.ahs->view();
+  const bool no_echoes = !table().has_two_links_in(queue.partition());
   std::uint64_t now_tsc = 0;  // read when the first packet with a limit needs it
   TxExceptions exceptions;
   Unsealed unsealed;
@@ -317,8 +328,11 @@ std::uint16_t UdDatapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uin
     const auto& to = meta_of(m).tx;
     const AhTemplate* ah = nullptr;
     const AhKind kind = ahs.find(to.ah, ah);
-    if (kind.allows_fast_path() && fits_fast_path(m, config_.mtu)) [[likely]] {
-      unsealed.set(nb_frames, make_frame_fast(m, *ah, keys, to.qpn, queue.next_psn()));
+    if (kind.allows_fast_path() && LocalFrame::fits(m, config_.mtu)) {
+      unsealed.set(nb_frames, LocalFrame::make(m, *ah, keys, to.qpn, queue.next_psn()));
+      frames[nb_frames++] = m;
+    } else if (kind.is_plain_group() && no_echoes && GroupFrame::fits(m, config_.mtu)) {
+      unsealed.set(nb_frames, GroupFrame::make(m, *ah, keys, to.qpn, queue.next_psn()));
       frames[nb_frames++] = m;
     } else if (rte_mbuf* frame =
                    make_frame_slow(queue, {keys, kind, ah}, m, i, now_tsc, exceptions);
@@ -462,10 +476,10 @@ rte_mbuf* UdDatapath::copy_with_room(const rte_mbuf* m, std::uint32_t head_len,
 /// is no mbuf. A copy that goes through the owner's ring also reaches the sender's link if that is a
 /// member, like one that the fabric returns.
 rte_mbuf* UdDatapath::group_copy(const SoftUdQueue& sender, const rte_mbuf* frame) noexcept {
+  if (!table().has_two_links_in(sender.partition())) return nullptr;
   const auto* lrh = rte_pktmbuf_mtod_offset(frame, const wire::Lrh*, sizeof(EthHdr));
   const auto* grh = rte_pktmbuf_mtod_offset(frame, const wire::Grh*, kLocalHeadLen);
-  const RxTable& table = *table_.load(std::memory_order_acquire);
-  const auto members = table.groups().members(grh->dgid, lrh->dlid.host());
+  const auto members = table().groups().members(grh->dgid, lrh->dlid.host());
   if (std::all_of(members.begin(), members.end(),
                   [&](const SoftUdQueue* queue) { return sender.spares(*queue); }))
     return nullptr;

@@ -55,6 +55,12 @@ inline Bytes take(rte_mbuf* m) {
   return bytes;
 }
 
+/// Frees the packets and returns their number.
+inline std::size_t free_all(std::span<rte_mbuf* const> pkts) {
+  for (rte_mbuf* m : pkts) rte_pktmbuf_free(m);
+  return pkts.size();
+}
+
 /// Returns the next packet of a ring, or null if it is empty.
 inline rte_mbuf* next_of(rte_ring* ring) {
   void* m = nullptr;

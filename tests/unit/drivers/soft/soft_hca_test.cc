@@ -323,5 +323,40 @@ TEST_F(SoftHcaControl, GroupPacketsReachTheOtherQueuesOfTheSendingPort) {
   }
 }
 
+/// Two links in one partition hear each other, links of different partitions do not, although both
+/// have attached the group.
+TEST_F(SoftHcaControl, U36_GroupPacketsStayInThePartitionOfTheirQueue) {
+  SoftHcaConfig two = config(0);
+  two.attr.pkeys = {0xffff, 0x8001};
+  const Node node = make_node(two);
+  const auto group = group_ah(node, broadcast_mgid(), kMlid);
+  ASSERT_TRUE(node.hca->attach(*node.queue, broadcast_mgid(), kMlid));
+  const auto link = [&](std::uint16_t pkey) {
+    fabric::UdQueueConfig of_link;
+    of_link.pkey = pkey;
+    fabric::UdQueue* queue = node.hca->create_ud_queue(of_link).value();
+    EXPECT_TRUE(node.hca->set_qkey(*queue, kQkey));
+    EXPECT_TRUE(node.hca->attach(*queue, broadcast_mgid(), kMlid));
+    return queue;
+  };
+  const auto heard = [&](fabric::UdQueue* from, fabric::UdQueue* by) {
+    rte_mbuf* m = packet(counting(30), group, wire::kMulticastQpn);
+    EXPECT_EQ(from->tx_burst(&m, 1), 1);
+    EXPECT_EQ(on_cable(1).size(), 1U);
+    return test::free_all(node.receive(by));
+  };
+  fabric::UdQueue* const other = link(0x8001);
+  EXPECT_EQ(heard(node.queue, other), 0U);
+  EXPECT_EQ(heard(other, node.queue), 0U);
+  fabric::UdQueue* const same = link(0x7fff);  // as a limited member would name it
+  EXPECT_EQ(heard(node.queue, same), 1U);
+  EXPECT_EQ(heard(same, node.queue), 1U);
+  EXPECT_EQ(heard(node.queue, other), 0U);
+  EXPECT_EQ(test::free_all(node.receive(same)), 1U) << "the packet that the other did not hear";
+  node.hca->destroy_ud_queue(*same);
+  EXPECT_EQ(heard(node.queue, other), 0U);
+  EXPECT_EQ(node.all_drops(), 0U);
+}
+
 }  // namespace
 }  // namespace ipoib::soft

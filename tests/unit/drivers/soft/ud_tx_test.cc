@@ -178,11 +178,6 @@ TEST_F(SoftTx, PacketsThatCanNeverBeSentAreTakenFreedAndCounted) {
   EXPECT_EQ(on_cable(1).size(), 1U);
 }
 
-std::size_t free_all(std::span<rte_mbuf* const> pkts) {
-  for (rte_mbuf* m : pkts) rte_pktmbuf_free(m);
-  return pkts.size();
-}
-
 /// All kinds of packets in one burst, sent to a cable with room for `room` frames.
 struct UnsentCase {
   std::uint16_t room;
@@ -224,7 +219,7 @@ TEST_F(SoftTx, UnsentPacketsComeBackAsTheyWere) {
       EXPECT_EQ(pkts[i]->data_len, before[i].size());
       EXPECT_EQ(fabric::meta_of(pkts[i]).tx.iface, 7);
     }
-    std::size_t looped = free_all(node.receive(*other));
+    std::size_t looped = test::free_all(node.receive(*other));
     EXPECT_EQ(looped, 0U + (taken > 2) + (taken > 4) + (taken > 7));
     EXPECT_EQ(node.all_drops(), 0U + (taken > 0) + (taken > 5));
 
@@ -239,7 +234,7 @@ TEST_F(SoftTx, UnsentPacketsComeBackAsTheyWere) {
     EXPECT_EQ(wire::read<UdWords>(frames[1], kLocalHeadLen)->ack_psn.host(), 2U);
     EXPECT_EQ(wire::read<UdWords>(frames[2], kGlobalHeadLen)->ack_psn.host(), 3U);
     EXPECT_EQ(wire::read<UdWords>(frames[3], kLocalHeadLen)->ack_psn.host(), 4U);
-    looped += free_all(node.receive(*other));
+    looped += test::free_all(node.receive(*other));
     EXPECT_EQ(looped, 3U);
   }
 }
@@ -280,6 +275,36 @@ TEST_F(SoftTx, SharedSegmentedAndCrampedPacketsAreCopied) {
     EXPECT_EQ(bytes_of(received[i]), before[i]) << i;
     rte_pktmbuf_free(received[i]);
   }
+}
+
+/// A copy is made by the general path, with any layout; other packets of plain groups have a path of
+/// their own.
+TEST_F(SoftTx, U14_GroupFramesAreThoseOfTheGeneralPath) {
+  const Node node = make_node(0);
+  auto& queue = *static_cast<SoftUdQueue*>(node.queue);
+  const auto group = group_ah(node, broadcast_mgid(), kMlid);
+  std::uint64_t copies = 0;
+  for (std::size_t len = 0; len <= 2048; len += len < 80 || len >= 2036 ? 1 : 61) {
+    SCOPED_TRACE(len);
+    rte_mbuf* plain = packet(counting(len), group, wire::kMulticastQpn);
+    // Former contents of the buffer, which must not be sent as padding.
+    std::memset(rte_pktmbuf_mtod_offset(plain, std::byte*, len), 0xee, rte_pktmbuf_tailroom(plain));
+    rte_mbuf* cramped = packet(counting(len), group, wire::kMulticastQpn);
+    squeeze(cramped, kGlobalHeadLen + sizeof(UdWords) - 1);
+    const std::uint32_t psn = queue.psn();
+    ASSERT_EQ(queue.tx_burst(&plain, 1), 1);
+    ASSERT_EQ(node.hca->tx_copies(), copies);
+    queue.psn() = psn;
+    ASSERT_EQ(queue.tx_burst(&cramped, 1), 1);
+    ASSERT_EQ(node.hca->tx_copies(), ++copies);
+    const auto frames = on_cable(1);
+    ASSERT_EQ(frames.size(), 2U);
+    ASSERT_EQ(test::to_hex(frames[0]), test::to_hex(frames[1]));
+  }
+  rte_mbuf* too_long = packet(counting(2049), group, wire::kMulticastQpn);
+  ASSERT_EQ(queue.tx_burst(&too_long, 1), 1);
+  EXPECT_EQ(node.hca->drops().get(Drop::kIbTxTooLong), 1U);
+  EXPECT_EQ(node.all_drops(), 1U);
 }
 
 TEST_F(SoftTx, CopiesThatCannotBeMadeAreCounted) {
