@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -31,24 +32,25 @@ struct IpAddr {
   std::array<std::byte, 16> bytes{};
 
   [[nodiscard]] static constexpr IpAddr v4(std::uint32_t host) noexcept {
-    IpAddr a;
-    a.bytes[10] = a.bytes[11] = std::byte{0xff};
-    for (std::size_t i = 0; i < 4; ++i)
-      a.bytes[12 + i] = static_cast<std::byte>(host >> (24 - 8 * i));
-    return a;
+    return std::bit_cast<IpAddr>(Halves{Be64{0}, Be64{kMapped << 32 | host}});
   }
   [[nodiscard]] constexpr bool is_v4() const noexcept {
-    for (std::size_t i = 0; i < 10; ++i)
-      if (bytes[i] != std::byte{0}) return false;
-    return bytes[10] == std::byte{0xff} && bytes[11] == std::byte{0xff};
+    const auto [high, low] = std::bit_cast<Halves>(*this);
+    return high == Be64{0} && low.host() >> 32 == kMapped;
   }
   /// IPv4 address in host order; valid only if is_v4().
   [[nodiscard]] constexpr std::uint32_t v4_host() const noexcept {
-    std::uint32_t v = 0;
-    for (std::size_t i = 12; i < 16; ++i) v = v << 8 | std::to_integer<std::uint32_t>(bytes[i]);
-    return v;
+    return static_cast<std::uint32_t>(std::bit_cast<Halves>(*this)[1].host());
   }
   friend constexpr auto operator<=>(const IpAddr&, const IpAddr&) noexcept = default;
+  /// Compares words; a defaulted operator would compare octet by octet.
+  friend constexpr bool operator==(const IpAddr& a, const IpAddr& b) noexcept {
+    return std::bit_cast<Halves>(a) == std::bit_cast<Halves>(b);
+  }
+
+ private:
+  using Halves = std::array<Be64, 2>;
+  static constexpr std::uint64_t kMapped = 0xffff;
 };
 static_assert(WireRecord<IpAddr> && sizeof(IpAddr) == 16);
 
