@@ -99,6 +99,13 @@ void Ip4Input::special_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& 
 }
 
 void Ip4Input::broadcast(const Context& c, rte_mbuf* m, Burst& groups, DropBin& bin) noexcept {
+  if (is_common(m)) [[likely]] {
+    const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
+    const std::uint32_t src = hdr.src.host();
+    const bool plain = !kSpecial[src >> 24] && !c.own_addresses.perhaps_v4(src);
+    if (plain && hdr.dst.host() >> 28 == 0xe) [[likely]]
+      return groups.push(m);
+  }
   Drop reason = check_header(m);
   if (reason == Drop::kNone && has_source_route(*rte_pktmbuf_mtod(m, const Ipv4Hdr*)))
     reason = Drop::kIpSourceRoute;

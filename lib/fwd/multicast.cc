@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fwd/multicast.h"
 
+#include <array>
 #include <atomic>
 #include <bit>
 
@@ -18,6 +19,7 @@ namespace {
 
 using table::InterfaceId;
 using table::Neighbour;
+using table::NeighbourIndex;
 using table::NeighbourState;
 using wire::IpAddr;
 using wire::Ipv4Hdr;
@@ -91,12 +93,13 @@ class Sender {
   Sender& operator=(const Sender&) = delete;
   ~Sender() { flush(); }
 
-  void send(rte_mbuf* m, InterfaceId iface) noexcept {
+  /// `likely`: number of the entry that is probably the neighbour's; set to the one that is.
+  void send(rte_mbuf* m, InterfaceId iface, NeighbourIndex& likely) noexcept {
     const InterfaceEntry& entry = c_.interfaces[iface];
     if (!entry.is_up()) return bin_.add(m, Drop::kLinkDown);
     const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
     const IpAddr to = V::destination(hdr);
-    Neighbour* const neighbour = c_.neighbours->lookup(iface, to);
+    Neighbour* const neighbour = find(iface, to, likely);
     if (is_unresolved(neighbour)) return c_.punt.neighbour_wanted(in_, m, iface, to);
     const bool group = wire::is_multicast(to);
     if (neighbour->state != NeighbourState::kValid)
@@ -130,6 +133,14 @@ class Sender {
   }
 
  private:
+  Neighbour* find(InterfaceId iface, const IpAddr& to, NeighbourIndex& likely) noexcept {
+    Neighbour* neighbour = c_.neighbours->at(likely);
+    if (neighbour != nullptr && neighbour->same_key(to, iface)) [[likely]]
+      return neighbour;
+    neighbour = c_.neighbours->lookup(iface, to);
+    likely = neighbour != nullptr ? c_.neighbours->index_of(*neighbour) : table::kNoNeighbour;
+    return neighbour;
+  }
   static bool is_unresolved(const Neighbour* to) noexcept {
     return to == nullptr || to->state == NeighbourState::kIncomplete;
   }
@@ -190,14 +201,13 @@ void report_source(Context& c, const Ingress& in, const table::Delivery* d,
   c.punt.multicast_unknown(in, V::destination(hdr), V::source(hdr));
 }
 
+/// `d`: null: the packet has no delivery.
 template <class V>
-void one_packet(Context& c, const Ingress& in, rte_mbuf* m, bool forwarding, Sender<V>& sender,
-                DropBin& bin) noexcept {
+void one_packet(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d, bool forwarding,
+                Sender<V>& sender, DropBin& bin) noexcept {
   auto& hdr = *rte_pktmbuf_mtod(m, typename V::Hdr*);
   const bool router = c.interfaces[in.iface].multicast_router.load(std::memory_order_relaxed);
   if (router && V::is_membership(m)) return V::deliver(c, in, m);
-  const table::Delivery* const d =
-      c.deliveries->lookup(in.iface, V::destination(hdr), V::source(hdr));
   const bool strays =
       d != nullptr && d->from_reverse_path != 0 && !is_from_its_source<V>(c, in, hdr);
   if (router && forwarding && !strays) report_source<V>(c, in, d, hdr);
@@ -216,8 +226,9 @@ void one_packet(Context& c, const Ingress& in, rte_mbuf* m, bool forwarding, Sen
   V::decrement_hops(hdr);
   for (; out != 0; out &= out - 1) {
     const auto iface = static_cast<InterfaceId>(std::countr_zero(out));
-    rte_mbuf* const one = std::has_single_bit(out) ? m : sender.copy(m);
-    if (one != nullptr) sender.send(one, iface);
+    if (std::has_single_bit(out)) return sender.send(m, iface, d->last_neighbour);
+    NeighbourIndex unknown = table::kNoNeighbour;
+    if (rte_mbuf* const one = sender.copy(m)) sender.send(one, iface, unknown);
   }
 }
 
@@ -240,21 +251,29 @@ void input(Context& c, const Ingress& in, const Burst& pkts, bool forwarding) no
   for (rte_mbuf* m : pkts.span()) {
     const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
     expects([&] { return wire::is_multicast(V::destination(hdr)); }, "the packet is to a group");
-    c.deliveries->prefetch(in.iface, V::destination(hdr));
+    c.deliveries->prefetch(in.iface, V::destination(hdr), V::source(hdr));
   }
   if (c.trace.active()) [[unlikely]]
     trace_deliveries<V>(c, in, pkts);
-  for (rte_mbuf* m : pkts.span()) one_packet<V>(c, in, m, forwarding, sender, bin);
+  std::array<table::Delivery*, kMaxBurst> deliveries;
+  for (std::size_t i = 0; i < pkts.n; ++i) {
+    const auto& hdr = *rte_pktmbuf_mtod(pkts.pkts[i], const typename V::Hdr*);
+    deliveries[i] = c.deliveries->lookup(in.iface, V::destination(hdr), V::source(hdr));
+    if (deliveries[i] != nullptr) c.neighbours->prefetch(deliveries[i]->last_neighbour);
+  }
+  for (std::size_t i = 0; i < pkts.n; ++i)
+    one_packet<V>(c, in, pkts.pkts[i], deliveries[i], forwarding, sender, bin);
 }
 
 template <class V>
 void send_one(Context& c, const Ingress& in, DropBin& bin, rte_mbuf* m, InterfaceId iface,
               bool to_routers) noexcept {
   Sender<V> sender{c, in, bin};
+  NeighbourIndex unknown = table::kNoNeighbour;
   if (to_routers)
     sender.send_to_routers(m, iface);
   else
-    sender.send(m, iface);
+    sender.send(m, iface, unknown);
 }
 
 }  // namespace

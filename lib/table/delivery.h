@@ -22,6 +22,9 @@ struct Delivery {
   /// Subset of `out`: interfaces that get only packets whose source is reached through `in`
   /// (reverse path).
   std::uint64_t from_reverse_path = 0;
+  /// Number of the neighbour that the last packet left to on the last interface of `out`, where the
+  /// next one is likely to find its own. Written by the worker alone, in its own table.
+  NeighbourIndex last_neighbour = kNoNeighbour;
 };
 static_assert(sizeof(Delivery) <= 64 && std::is_trivially_copyable_v<Delivery>);
 

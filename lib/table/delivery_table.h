@@ -43,20 +43,22 @@ class DeliveryTable {
   bool remove(const Delivery& key) noexcept;
 
   /// Returns the delivery for exactly this source, else the one for any source; null: neither.
-  [[nodiscard]] const Delivery* lookup(InterfaceId in, const wire::IpAddr& addr,
-                                       const wire::IpAddr& source) const noexcept {
+  [[nodiscard]] Delivery* lookup(InterfaceId in, const wire::IpAddr& addr,
+                                 const wire::IpAddr& source) noexcept {
     lcore_.expects_owner();
     const Key group = key_of(addr);
     const std::uint32_t hash = hash_any(group, in);
     if (nb_sourced_ != 0) {
       const Key from = key_of(source);
-      if (const Delivery* d = find(hash ^ hash_source(from), group, from, in)) return d;
+      if (Delivery* d = find(hash ^ hash_source(from), group, from, in)) return d;
     }
     return find(hash, group, Key{0, 0}, in);
   }
-  /// Prefetches the first slot that lookup() reads while no delivery has a source.
-  void prefetch(InterfaceId in, const wire::IpAddr& addr) const noexcept {
-    rte_prefetch0(&slots_[home(hash_any(key_of(addr), in))]);
+  /// Prefetches the first slot that lookup() reads.
+  void prefetch(InterfaceId in, const wire::IpAddr& addr,
+                const wire::IpAddr& source) const noexcept {
+    const std::uint32_t any = hash_any(key_of(addr), in);
+    rte_prefetch0(&slots_[home(nb_sourced_ != 0 ? any ^ hash_source(key_of(source)) : any)]);
   }
 
  private:
@@ -101,8 +103,7 @@ class DeliveryTable {
   [[nodiscard]] static bool is(const Delivery& d, Key addr, Key source, InterfaceId in) noexcept {
     return d.in == in && key_of(d.addr) == addr && key_of(d.source) == source;
   }
-  [[nodiscard]] const Delivery* find(std::uint32_t hash, Key addr, Key source,
-                                     InterfaceId in) const noexcept {
+  [[nodiscard]] Delivery* find(std::uint32_t hash, Key addr, Key source, InterfaceId in) noexcept {
     // Terminates because at most half of the slots are taken.
     for (std::uint32_t i = home(hash); slots_[i].delivery.in != kNoInterface;
          i = (i + 1) & slot_mask_)

@@ -61,6 +61,11 @@ class NeighbourTable {
     return entries_[index];
   }
 
+  /// Prefetches the entry of a number, if that is one of the table.
+  void prefetch(NeighbourIndex index) const noexcept {
+    if (index < capacity_) rte_prefetch0(&entries_[index]);
+  }
+
   /// Returns the number of an entry of this table.
   [[nodiscard]] NeighbourIndex index_of(const Neighbour& neighbour) const noexcept {
     expects([&] { return &neighbour >= entries_ && &neighbour < entries_ + capacity_; },

@@ -28,7 +28,7 @@ void measure(benchmark::State& state, const wire::IpAddr& source) {
   std::size_t at = 0;
   const perf::PerPacket counters{state, kBurst};
   for (auto _ : state) {
-    for (std::size_t i = 0; i < kBurst; ++i) table->prefetch(kIface, groups[at + i]);
+    for (std::size_t i = 0; i < kBurst; ++i) table->prefetch(kIface, groups[at + i], from);
     for (std::size_t i = 0; i < kBurst; ++i)
       benchmark::DoNotOptimize(table->lookup(kIface, groups[at + i], from)->out);
     at = (at + kBurst) % groups.size();

@@ -551,6 +551,48 @@ TEST_P(Multicast, U29_RemovedDeliveriesEnd) {
   expect_drop(kIb0, Drop::kIpMulticast);
 }
 
+/// The delivery remembers the number of its neighbour, which another neighbour may get later.
+TEST_P(Multicast, U29_PacketsNeverFollowAnEarlierNeighbour) {
+  const char* const other = s.v6 ? "ff0e::777" : "239.7.7.7";
+  forward(kEth0, kIb0);  // The group has number 0.
+  feed_port(s.packet());
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, kGroupAh);
+
+  // Another address handle under the same number.
+  set_neighbour(0, ib_neighbour(kIb0, s.group, kGroupAh + 1, kMulticastQpn));
+  feed_port(s.packet());
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, kGroupAh + 1);
+
+  // Another number, and the former one belongs to another group, or to a host of another link.
+  set_neighbour(7, ib_neighbour(kIb0, s.group, kGroupAh + 2, kMulticastQpn));
+  set_neighbour(0, ib_neighbour(kIb0, other, kGroupAh + 3, kMulticastQpn));
+  feed_port(s.packet());
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, kGroupAh + 2);
+  set_neighbour(9, ib_neighbour(kIb0, s.group, kGroupAh + 4, kMulticastQpn));
+  set_neighbour(7, ib_neighbour(kIb1, s.group, kGroupAh + 5, kMulticastQpn));
+  feed_port(s.packet());
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, kGroupAh + 4);
+
+  // No number: the packet waits for a join.
+  msg::Down remove{};
+  remove.kind = msg::Down::Kind::kNeighbourRemove;
+  remove.index = 9;
+  send_down(remove);
+  feed_port(s.packet());
+  EXPECT_TRUE(sent_by_link(kIb0).empty());
+  EXPECT_EQ(only_punted().message.kind, Up::Kind::kNeighbourWanted);
+
+  // Another interface: the number belongs to the former one.
+  set_neighbour(9, ib_neighbour(kIb0, s.group, kGroupAh, kMulticastQpn));
+  feed_port(s.packet());
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, kGroupAh);
+  set_delivery(kEth0, s.group, false, bits({kIb1}));
+  feed_port(s.packet());
+  EXPECT_TRUE(sent_by_link(kIb0).empty());
+  EXPECT_EQ(only_sent_by_link(kIb1).to.ah, kGroupAh + 5);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
 TEST_P(Multicast, U29_StoppedForwardingHasNoCopies) {
   forward(kIb0, kIb1);
   settings.forwarding = false;

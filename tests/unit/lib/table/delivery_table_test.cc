@@ -59,7 +59,9 @@ TEST(DeliveryTable, ASourceWithoutAnEntryForAnyIsItselfOnly) {
 TEST(DeliveryTable, SettingAgainReplaces) {
   const auto table = make_deliveries(1);
   ASSERT_TRUE(table->set(delivery(1, ip("ff0e::5"), kAny, 0x2)));
+  table->lookup(1, ip("ff0e::5"), ip("fd00::8"))->last_neighbour = 3;
   ASSERT_TRUE(table->set(delivery(1, ip("ff0e::5"), kAny, 0x6)));
+  EXPECT_EQ(table->lookup(1, ip("ff0e::5"), ip("fd00::8"))->last_neighbour, kNoNeighbour);
   EXPECT_EQ(table->size(), 1U);
   EXPECT_EQ(table->lookup(1, ip("ff0e::5"), ip("fd00::8"))->out, 0x6U);
 }
