@@ -86,6 +86,7 @@ Result<Output> show_group(const mgmt::NodeFaces& node, const Match& match) {
                          {"JOINS", "joins"},
                          {"SENDING", "sending"},
                          {"MLID", "mlid"},
+                         {"WORKER", "worker"},
                          {"LINK-LAYER ADDRESS", "lladdr"},
                          {"REASON", "reason"}},
                         pieces_of(node.view.groups(iface.value_or(""))));

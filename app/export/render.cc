@@ -306,6 +306,7 @@ Json to_json(const link::GroupInfo& g) {
           {"join_state", g.join_state},
           {"sending", g.sending},
           {"routed", g.routed},
+          {"worker", g.worker ? Json(*g.worker) : Json("")},
           {"held", g.held},
           {"mlid", g.mlid},
           {"lladdr", g.lladdr},

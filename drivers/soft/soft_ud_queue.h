@@ -108,7 +108,7 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   }
   /// True if multicast of this queue need not return to `other`, because both are of one link.
   [[nodiscard]] bool spares(const SoftUdQueue& other) const noexcept {
-    return &other == this || &other == first_;
+    return &other.first() == &first();
   }
   [[nodiscard]] bool is_of_owner() const noexcept { return arrivals_ == nullptr; }
 

@@ -68,9 +68,11 @@ struct GroupInfo {
   std::uint8_t join_state = 0;  ///< IPoIB: membership bits of this port (wire::join_state).
   bool sending = false;         ///< Packets were sent to it recently.
   bool routed = false;          ///< Received as a multicast router.
-  std::size_t held = 0;         ///< Packets waiting.
-  std::string reason{};         ///< Latest failure; empty when all is well.
-  Duration age{};               ///< Time since this node first used the group.
+  std::optional<unsigned> queue_pair{};  ///< IPoIB: the link's queue pair that receives it.
+  std::optional<unsigned> worker{};      ///< IPoIB: the worker that receives it.
+  std::size_t held = 0;                  ///< Packets waiting.
+  std::string reason{};                  ///< Latest failure; empty when all is well.
+  Duration age{};                        ///< Time since this node first used the group.
 };
 
 enum class AddressState : std::uint8_t { kTentative, kReady, kDuplicate };

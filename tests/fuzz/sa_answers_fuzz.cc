@@ -275,8 +275,8 @@ class Harness {
     require(link.sa_objects() <= kMaxSaObjects);
     // max_entries does not limit groups; each group that is sent to has a number too.
     require(sim_.sink.open.size() <= 64 && sim_.sink.indexes.size() <= kMaxEntries + kGroups);
-    for (const auto& [mgid, mlid] : device.attached)
-      require(mgid.is_multicast() && wire::is_multicast_lid(mlid));
+    for (const auto& [group, queue_pair] : device.attached)
+      require(group.first.is_multicast() && wire::is_multicast_lid(group.second));
     for (const auto& [index, ah] : device.ahs)
       require(ah.sl <= 15 &&
               (wire::is_unicast_lid(ah.dlid) || (wire::is_multicast_lid(ah.dlid) && ah.global)));

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Two workers share an Ethernet port: a TAP with two queues, over which the kernel spreads the flows of its host. Each
 # worker forwards its flows from end to end, by its own queue pair and its own queue of the cable, and the packets of a
-# flow stay in order.
+# flow stay in order. Neighbours and groups of the link are spread over the workers.
 # shows: P-14
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -93,6 +93,36 @@ row "ping in the other direction, by worker $serves" ping_all b 192.168.1.2
 read -r -d '' received_after sent_after < <(moved) || true
 ((received_after >= received + 20)) || fail "worker $serves received $((received_after - received)) of 20 packets"
 ((sent_after >= sent + 20)) || fail "worker $serves sent $((sent_after - sent)) of 20 packets"
+
+# --- The worker that `show group` names receives a group's packets from the link, and no other does.
+declare -A groups=()
+for n in {1..16}; do
+  group=239.1.2.$n
+  expect "group join" "$(cli a "group join ib0 $group")" ""
+  worker_of_group() {
+    worker=$(cli a "show group ib0 json" | json "[x['worker'] for x in d if x['group'] == '$group'][0]")
+    [[ -n $worker ]]
+  }
+  wait_for 10 "node a to receive $group" worker_of_group
+  groups[$worker]=$group
+  ((${#groups[@]} < 2)) || break
+done
+expect "workers with groups" "${#groups[@]}" 2
+multicasts() {
+  in_host a "$(dirname "${BASH_SOURCE[0]}")/scrape.py" "$metrics" \
+    "m('ipoib_queue_receive_packets_total', interface='ib0', worker='$1')"
+}
+for worker in 0 1; do
+  group=${groups[$worker]}
+  expect "mroute add" "$(cli b "mroute add $group in eth0 out ib0")" ""
+  before=("$(multicasts 0)" "$(multicasts 1)")
+  # Nothing answers them.
+  in_host b ping -q -c 50 -i 0.02 -t 4 -W 1 "$group" >/dev/null || true
+  after=("$(multicasts 0)" "$(multicasts 1)")
+  ((after[worker] >= before[worker] + 50)) || fail "worker $worker received $((after[worker] - before[worker])) of 50 packets"
+  ((after[1 - worker] < before[1 - worker] + 20)) || fail "worker $((1 - worker)) received packets to $group"
+  row "packets to $group" echo "$((after[worker] - before[worker])) received by worker $worker"
+done
 
 expect "packets that were lost between workers" "$(cli a 'show drops json' | json \
   "sum(x['packets'] for x in d if x['reason'] == 'handoff_ring_full')")" 0

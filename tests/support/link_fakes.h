@@ -195,12 +195,16 @@ class FakeLinkActions final : public LinkActions {
     qkey = key;
     return {};
   }
-  Status attach(const wire::Gid& mgid, std::uint16_t mlid) override {
-    EXPECT_TRUE(attached.emplace(mgid, mlid).second) << "attached twice";
+  Status attach(unsigned queue_pair, const wire::Gid& mgid, std::uint16_t mlid) override {
+    EXPECT_NE(qpn(queue_pair), 0U) << "attached to a queue pair without hardware";
+    EXPECT_TRUE(attached.emplace(std::pair{mgid, mlid}, queue_pair).second) << "attached twice";
     return {};
   }
-  void detach(const wire::Gid& mgid, std::uint16_t mlid) override {
-    EXPECT_EQ(attached.erase({mgid, mlid}), 1U) << "detached twice";
+  void detach(unsigned queue_pair, const wire::Gid& mgid, std::uint16_t mlid) override {
+    const auto found = attached.find({mgid, mlid});
+    ASSERT_NE(found, attached.end()) << "detached twice";
+    EXPECT_EQ(found->second, queue_pair);
+    attached.erase(found);
   }
   Result<fabric::AhIndex> create_ah(const fabric::AhAttr& ah) override {
     EXPECT_TRUE(wire::is_unicast_lid(ah.dlid) || (wire::is_multicast_lid(ah.dlid) && ah.global))
@@ -230,7 +234,8 @@ class FakeLinkActions final : public LinkActions {
   unsigned made_queue_pairs = ~0U;  ///< The others have no hardware.
   std::uint32_t qkey = 0;
   std::size_t max_ahs = 1U << 20;
-  std::set<std::pair<wire::Gid, std::uint16_t>> attached;
+  /// MGID and MLID -> number of the queue pair.
+  std::map<std::pair<wire::Gid, std::uint16_t>, unsigned> attached;
   std::map<fabric::AhIndex, fabric::AhAttr> ahs;
   std::vector<SentFrame> frames;
   std::vector<State> states;

@@ -218,6 +218,7 @@ inline void fill(NodeRows& rows) {
 
   rows.groups = {
       {*wire::parse_ip("239.1.1.1"), "ib0", "ff12:401b:ffff::f01:101", 0xc003, 1, "member"}};
+  rows.groups[0].worker = 2;
   rows.mroutes = {{*wire::parse_ip("239.1.1.1"),
                    {},
                    "eth0",

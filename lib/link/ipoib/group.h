@@ -49,6 +49,15 @@ struct GroupSender {
   TimePoint touched{};  ///< Creation or last use known to management.
 };
 
+/// The queue pair that receives a group's packets. It is one of the link's, so that each packet
+/// arrives once.
+struct GroupAttachment {
+  unsigned queue_pair = 0;
+  std::uint16_t mlid = 0;
+
+  friend bool operator==(const GroupAttachment&, const GroupAttachment&) = default;
+};
+
 enum class Presence : std::uint8_t { kUnknown, kPresent, kAbsent };
 
 /// Delivery of packets to a group.
@@ -92,7 +101,7 @@ struct Group {
   GroupMembership full{wire::join_state::kFullMember};
   GroupMembership non{wire::join_state::kNonMember};
   GroupMembership send{wire::join_state::kSendOnlyNonMember};
-  std::optional<std::uint16_t> attached;  ///< MLID.
+  std::optional<GroupAttachment> attached;
 
   // Sending.
   GroupDelivery delivery = GroupDelivery::kUnknown;

@@ -247,17 +247,22 @@ void GroupTable::on_left(Group& g, GroupMembership& m, const sa::Outcome& outcom
 // --- The HCA ---
 
 Status GroupTable::attach(Group& g) {
-  const auto mlid = g.record.mlid.host();
-  if (g.attached == mlid) return {};
-  if (auto attached = actions_.attach(g.mgid, mlid); !attached) return attached;
+  // The device may have lost or regained queue pairs since the last time.
+  const GroupAttachment wanted{spread_.queue_pair_of(g.mgid, actions_.receiving_queue_pairs()),
+                               g.record.mlid.host()};
+  if (g.attached == wanted) return {};
+  // Two queue pairs on one MLID would receive each packet twice.
+  if (g.attached && g.attached->mlid == wanted.mlid) detach(g);
+  if (auto attached = actions_.attach(wanted.queue_pair, g.mgid, wanted.mlid); !attached)
+    return attached;
   detach(g);
-  g.attached = mlid;
+  g.attached = wanted;
   return {};
 }
 
 void GroupTable::detach(Group& g) {
   if (!g.attached) return;
-  actions_.detach(g.mgid, *g.attached);
+  actions_.detach(g.attached->queue_pair, g.mgid, g.attached->mlid);
   g.attached.reset();
 }
 

@@ -47,6 +47,7 @@ GroupTable::GroupTable(const LinkConfig& config, LinkActions& actions, Neighbour
       counters_{counters},
       senders_{config, actions, sink, counters},
       jitter_{seed},
+      spread_{seed ^ 1},
       log_limit_{kLogInterval} {}
 
 GroupTable::~GroupTable() {
@@ -491,6 +492,8 @@ std::vector<GroupInfo> GroupTable::list(TimePoint now) const {
       const auto sender = g->senders.find(addr);
       row.sending = sender != g->senders.end();
       row.routed = g->routed;
+      if (link_group) row.queue_pair = 0;
+      if (g->attached) row.queue_pair = g->attached->queue_pair;
       row.held = row.sending ? sender->second.held.size() : 0;
       row.reason = g->reason;
       row.age = now - g->created;

@@ -18,6 +18,7 @@
 #include "lib/link/ipoib/group_senders.h"
 #include "lib/link/ipoib/ipoib_types.h"
 #include "lib/link/ipoib/link_groups.h"
+#include "lib/link/ipoib/queue_spread.h"
 #include "lib/link/jitter.h"
 #include "lib/link/log_limit.h"
 #include "lib/link/time_order.h"
@@ -110,6 +111,7 @@ class GroupTable final : public LinkGroups {
   LinkCounters& counters_;
   GroupSenders senders_;
   Jitter jitter_;
+  QueueSpread spread_;
   LogLimit log_limit_;
   bool operational_ = false;
   bool stopping_ = false;

@@ -50,7 +50,7 @@ IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sin
       dialect_{make_dialect(config_)},
       actions_{actions},
       sink_{sink},
-      spread_seed_{seed ^ 8},
+      spread_{seed ^ 8},
       paths_{
           {config_.name, config_.pkey, config_.neighbour.negative, dialect_->encapsulation()},
           actions,
@@ -149,9 +149,9 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
     if (auto set = actions_.set_qkey(next.qkey); !set) return set;
   }
   if (moved) {
-    if (auto attached = actions_.attach(next.broadcast_mgid, next.broadcast_mlid); !attached)
+    if (auto attached = actions_.attach(0, next.broadcast_mgid, next.broadcast_mlid); !attached)
       return attached;
-    if (!first) actions_.detach(parameters_.broadcast_mgid, parameters_.broadcast_mlid);
+    if (!first) actions_.detach(0, parameters_.broadcast_mgid, parameters_.broadcast_mlid);
   }
   if (!first && next.broadcast_mgid != parameters_.broadcast_mgid) {
     ip_.forget_broadcast_neighbours();
@@ -284,21 +284,12 @@ wire::HwAddr IpoibLink::address_of(unsigned queue_pair) const {
 /// The worker that owns the link has its connections, and peers request them at the QPN in its
 /// address.
 unsigned IpoibLink::told_queue_pairs() const {
-  if (connections_) return 1;
-  // The device may have no hardware for a queue pair.
-  unsigned n = 1;
-  while (n < actions_.queue_pairs() && actions_.qpn(n) != 0) ++n;
-  return n;
+  return connections_ ? 1 : actions_.receiving_queue_pairs();
 }
 
 unsigned IpoibLink::queue_pair_for(const wire::HwAddr& peer) const {
   const unsigned n = told_queue_pairs();
-  if (n == 1) return 0;
-  // The finalizer of MurmurHash3, so that GUIDs in sequence are spread.
-  std::uint64_t hash = peer.datagram_addr().gid.guid() ^ spread_seed_;
-  hash = (hash ^ hash >> 33) * 0xff51'afd7'ed55'8ccd;
-  hash = (hash ^ hash >> 33) * 0xc4ce'b9fe'1a85'ec53;
-  return static_cast<unsigned>((hash >> 32) * n >> 32);
+  return n == 1 ? 0 : spread_.queue_pair_of(peer.datagram_addr().gid, n);
 }
 
 bool IpoibLink::is_own(const wire::HwAddr& hw) const {

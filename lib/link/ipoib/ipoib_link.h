@@ -19,6 +19,7 @@
 #include "lib/link/ipoib/ipoib_types.h"
 #include "lib/link/ipoib/link_groups.h"
 #include "lib/link/ipoib/path_table.h"
+#include "lib/link/ipoib/queue_spread.h"
 #include "lib/link/ipoib/trap_subscription.h"
 #include "lib/link/medium.h"
 #include "lib/sa/client.h"
@@ -163,8 +164,8 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   std::optional<std::uint32_t> reported_qkey_;
   std::map<wire::IpAddr, StaticNeighbour> statics_;
   std::optional<TimePoint> stop_by_;
-  std::uint64_t spread_seed_;  ///< Key of the hash that spreads peers over queue pairs.
-  bool moved_ = false;         ///< The port has a new LID or GID, which is not announced yet.
+  QueueSpread spread_;  ///< Spreads peers.
+  bool moved_ = false;  ///< The port has a new LID or GID, which is not announced yet.
   PathTable paths_;
   std::unique_ptr<Connections> connections_;
   IpStack stack_;                            ///< Ready while the parameters are applied.

@@ -51,7 +51,7 @@ void IpoibLink::withdraw(TimePoint now) {
   const bool attached = ip_.ready();
   ip_.withdraw();
   paths_.clear();
-  if (attached) actions_.detach(parameters_.broadcast_mgid, parameters_.broadcast_mlid);
+  if (attached) actions_.detach(0, parameters_.broadcast_mgid, parameters_.broadcast_mlid);
   parameters_ = {};
   mtu_ = 0;
 }

@@ -26,15 +26,23 @@ class LinkActions {
   [[nodiscard]] virtual const fabric::PortAttr& port() const = 0;
   /// Number of UD queue pairs, each of another worker.
   [[nodiscard]] virtual unsigned queue_pairs() const = 0;
+  /// 0: the device has no hardware for it. The first always has, unless the device is away.
   [[nodiscard]] virtual std::uint32_t qpn(unsigned queue_pair) const = 0;
   virtual Status set_qkey(std::uint32_t qkey) = 0;
-  virtual Status attach(const wire::Gid& mgid, std::uint16_t mlid) = 0;
-  virtual void detach(const wire::Gid& mgid, std::uint16_t mlid) = 0;
+  virtual Status attach(unsigned queue_pair, const wire::Gid& mgid, std::uint16_t mlid) = 0;
+  virtual void detach(unsigned queue_pair, const wire::Gid& mgid, std::uint16_t mlid) = 0;
   virtual Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) = 0;
   virtual void destroy_ah(fabric::AhIndex ah) = 0;
   /// Sends octets that start at the IPoIB header. Losing them is allowed, as on any wire.
   virtual void send(fabric::AhIndex ah, std::uint32_t qpn, std::span<const std::byte> frame) = 0;
   virtual void state_changed(State state) = 0;
+
+  /// Number of queue pairs, from the first on, that can receive; at least 1.
+  [[nodiscard]] unsigned receiving_queue_pairs() const {
+    unsigned n = 1;
+    while (n < queue_pairs() && qpn(n) != 0) ++n;
+    return n;
+  }
 };
 
 struct GroupConfig {

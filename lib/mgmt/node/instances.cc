@@ -178,8 +178,8 @@ fabric::UdQueue* LinkInstance::queue_of(unsigned worker, unsigned workers) const
   return nth < queues_.ud.size() ? queues_.ud[nth] : nullptr;
 }
 
-unsigned LinkInstance::worker_of(const wire::HwAddr& neighbour, unsigned workers) const {
-  return senders_of({hca_.owner}, workers)[control_->queue_pair_for(neighbour)];
+unsigned LinkInstance::worker_of(unsigned queue_pair, unsigned workers) const {
+  return senders_of({hca_.owner}, workers)[queue_pair];
 }
 
 Status LinkInstance::set_qkey(std::uint32_t qkey) {
@@ -193,8 +193,8 @@ Result<fabric::ConnectedQueue*> LinkInstance::create_connected(fabric::Transport
       {.transport = transport, .pkey = config_.pkey, .receive_queue = queues_.receive});
 }
 
-void LinkInstance::detach(const wire::Gid& mgid, std::uint16_t mlid) {
-  if (auto s = hca_.hca->detach(*queues_.ud.front(), mgid, mlid); !s)
+void LinkInstance::detach(unsigned queue_pair, const wire::Gid& mgid, std::uint16_t mlid) {
+  if (auto s = hca_.hca->detach(*queues_.ud[queue_pair], mgid, mlid); !s)
     log(LogArea::kFabric, LogLevel::kWarning, "link {}: {}", config_.name, s.error().what);
 }
 

@@ -92,10 +92,10 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
     return queues_.ud[queue_pair]->qpn();
   }
   Status set_qkey(std::uint32_t qkey) override;
-  Status attach(const wire::Gid& mgid, std::uint16_t mlid) override {
-    return hca_.hca->attach(*queues_.ud.front(), mgid, mlid);
+  Status attach(unsigned queue_pair, const wire::Gid& mgid, std::uint16_t mlid) override {
+    return hca_.hca->attach(*queues_.ud[queue_pair], mgid, mlid);
   }
-  void detach(const wire::Gid& mgid, std::uint16_t mlid) override;
+  void detach(unsigned queue_pair, const wire::Gid& mgid, std::uint16_t mlid) override;
   Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override {
     return hca_.hca->create_ah(attr);
   }
@@ -109,8 +109,8 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
   [[nodiscard]] const LinkQueues& queues() const { return queues_; }
   /// Null: the worker has none. `workers`: number of all.
   [[nodiscard]] fabric::UdQueue* queue_of(unsigned worker, unsigned workers) const;
-  /// The worker that receives from the neighbour with this address. `workers`: number of all.
-  [[nodiscard]] unsigned worker_of(const wire::HwAddr& neighbour, unsigned workers) const;
+  /// The worker that receives from a queue pair. `workers`: number of all.
+  [[nodiscard]] unsigned worker_of(unsigned queue_pair, unsigned workers) const;
   [[nodiscard]] link::IpoibLink& control() { return *control_; }
   [[nodiscard]] const link::IpoibLink& control() const { return *control_; }
   [[nodiscard]] const link::LinkConfig& config() const { return config_; }

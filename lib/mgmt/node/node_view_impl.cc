@@ -149,12 +149,16 @@ std::optional<link::NeighbourInfo> NodeViewImpl::neighbour(const NeighbourKey& k
   auto row = slot->control->neighbour(key.addr, parts_.now());
   if (!row) return row;
   row->iface = slot->control->name();
-  const auto link = std::find_if(parts_.links.begin(), parts_.links.end(),
-                                 [&](const auto& l) { return l->config().id == key.iface; });
   const auto hw = wire::parse_hw_addr(row->lladdr);
-  if (link != parts_.links.end() && hw && hw->is_plausible())
-    row->worker = (*link)->worker_of(*hw, parts_.config.worker.count);
+  if (const LinkInstance* const link = find_link(key.iface); link && hw && hw->is_plausible())
+    row->worker = link->worker_of(link->control().queue_pair_for(*hw), parts_.config.worker.count);
   return row;
+}
+
+const LinkInstance* NodeViewImpl::find_link(table::InterfaceId iface) const {
+  const auto link = std::find_if(parts_.links.begin(), parts_.links.end(),
+                                 [iface](const auto& l) { return l->config().id == iface; });
+  return link != parts_.links.end() ? link->get() : nullptr;
 }
 
 std::vector<RouteInfo> NodeViewImpl::routes(const std::optional<wire::IpPrefix>& after,
@@ -190,6 +194,10 @@ std::vector<link::GroupInfo> NodeViewImpl::groups(std::string_view iface) const 
   for (const auto& slot : parts_.interfaces) {
     if (!iface.empty() && slot->control->name() != iface) continue;
     auto of_one = slot->control->groups(parts_.now());
+    if (const LinkInstance* const link = find_link(slot->control->id()))
+      for (link::GroupInfo& row : of_one)
+        if (row.queue_pair)
+          row.worker = link->worker_of(*row.queue_pair, parts_.config.worker.count);
     std::move(of_one.begin(), of_one.end(), std::back_inserter(rows));
   }
   return rows;

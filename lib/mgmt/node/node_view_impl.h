@@ -11,6 +11,7 @@
 
 namespace ipoib::mgmt {
 
+class LinkInstance;
 class NodeStatsImpl;
 struct NodeParts;
 class TestTrafficImpl;
@@ -36,6 +37,9 @@ class NodeViewImpl final : public NodeView {
   std::vector<SaInfo> subnet_administration() const override;
 
  private:
+  /// Null: the interface is no IPoIB link.
+  [[nodiscard]] const LinkInstance* find_link(table::InterfaceId iface) const;
+
   const NodeParts& parts_;
   const NodeStatsImpl& stats_;
   const TestTrafficImpl& traffic_;

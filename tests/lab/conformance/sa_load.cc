@@ -176,8 +176,8 @@ class NoActions final : public link::LinkActions {
   [[nodiscard]] unsigned queue_pairs() const override { return 1; }
   [[nodiscard]] std::uint32_t qpn(unsigned) const override { return 0x48; }
   Status set_qkey(std::uint32_t) override { return {}; }
-  Status attach(const wire::Gid&, std::uint16_t) override { return {}; }
-  void detach(const wire::Gid&, std::uint16_t) override {}
+  Status attach(unsigned, const wire::Gid&, std::uint16_t) override { return {}; }
+  void detach(unsigned, const wire::Gid&, std::uint16_t) override {}
   Result<fabric::AhIndex> create_ah(const fabric::AhAttr&) override { return 0U; }
   void destroy_ah(fabric::AhIndex) override {}
   void send(fabric::AhIndex, std::uint32_t, std::span<const std::byte>) override {}

@@ -136,8 +136,9 @@ TEST_F(CliTest, ShowsRowsOrOneObject) {
             "172.16.0.0/12   blackhole\n"
             "192.168.2.0/24  static     ib0    10.0.0.2, 10.0.0.3  10.0.0.3\n");
   EXPECT_EQ(text("show group"),
-            "GROUP      IFACE  STATE   JOINS  SENDING    MLID  LINK-LAYER ADDRESS       REASON\n"
-            "239.1.1.1  ib0    member      1  no       0xc003  ff12:401b:ffff::f01:101\n");
+            "GROUP      IFACE  STATE   JOINS  SENDING    MLID  WORKER  LINK-LAYER ADDRESS       "
+            "REASON\n"
+            "239.1.1.1  ib0    member      1  no       0xc003       2  ff12:401b:ffff::f01:101\n");
   EXPECT_EQ(json("show group eth0 json").size(), 0U);
   EXPECT_EQ(json("show mroute eth0 json").at(0).at("out"), Json{"ib0"});
   EXPECT_EQ(json("show mroute ib0 json").size(), 0U);

@@ -150,6 +150,28 @@ TEST_F(SoftWorkers, P14_MulticastOfOneWorkerGoesToOtherLinksOfThePort) {
   EXPECT_EQ(node_.all_drops(), 0U);
 }
 
+/// The group's packets from the cable go to the worker whose queue pair is attached, and packets of
+/// the link's other queue pair do not return.
+TEST_F(SoftWorkers, P14_GroupsOfOneQueuePairGoToItsWorker) {
+  ASSERT_TRUE(node_.hca->attach(*other_, broadcast_mgid(), kMlid));
+  const Node peer = make_node(1);
+  rte_mbuf* m = packet(counting(40), group_ah(peer, broadcast_mgid(), kMlid), wire::kMulticastQpn);
+  ASSERT_EQ(peer.queue->tx_burst(&m, 1), 1);
+  ASSERT_EQ(
+      rte_ring_enqueue(WideCable::get().in[0], test::mbuf_of(Cable::get().pool, on_cable(0).at(0))),
+      0);
+  node_.poll();
+  EXPECT_EQ(received(node_.queue), 0U);
+  EXPECT_EQ(received(other_), 1U);
+
+  m = packet(counting(40), group_ah(node_, broadcast_mgid(), kMlid), wire::kMulticastQpn);
+  ASSERT_EQ(node_.queue->tx_burst(&m, 1), 1);
+  EXPECT_EQ(sent(0).size(), 1U);
+  node_.poll();
+  EXPECT_EQ(received(other_), 0U);
+  EXPECT_EQ(node_.all_drops(), 0U);
+}
+
 TEST_F(SoftWorkers, U22_EachQueuePairKeepsToTheRateByItself) {
   SoftHcaConfig c = wide();
   c.tsc = &constant_tsc;

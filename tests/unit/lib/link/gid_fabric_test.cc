@@ -114,7 +114,7 @@ class GidFabric {
       for (const auto& n : nodes) {
         const auto& attached = n->actions.attached;
         const bool listens = std::ranges::any_of(
-            attached, [&](const auto& group) { return group.first == frame.to.dgid; });
+            attached, [&](const auto& group) { return group.first.first == frame.to.dgid; });
         const bool for_it = multicast
                                 ? listens && n.get() != &from
                                 : n->gid() == frame.to.dgid && n->actions.own_qpn == frame.qpn;

@@ -179,9 +179,9 @@ TEST_F(PortEvents, PkeyThatGoesEndsAllAndThatComesBackBringsAllBack) {
   EXPECT_TRUE(n.actions->attached.empty());
   EXPECT_TRUE(n.actions->ahs.empty());
   EXPECT_TRUE(n.sink->installed.empty());
-  const auto mads = f.mads;
+  const auto mads = n.mads;
   f.run_for(20s);
-  EXPECT_EQ(f.mads, mads);  // no request is possible
+  EXPECT_EQ(n.mads, mads);  // no request is possible
   n.actions->attr.pkeys = {0x8001, 0xffff};
   n.link->on_port_event(PortEvent::kPkeyChange, f.now);
   f.run_for(200ms);

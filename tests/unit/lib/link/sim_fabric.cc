@@ -307,6 +307,7 @@ void SimFabric::note_order(const wire::SaMad& mad, std::uint16_t lid, std::uint6
 void SimFabric::to_administrator(SimNode& from, const fabric::MadAddress& to,
                                  const wire::SaMad& mad) {
   ++mads;
+  ++from.mads;
   if ((mad.hdr.mad.method & wire::kMethodResponse) == 0) from.count_request();
   if (to.lid != kAdministratorLid || !from.on_fabric()) return;
   transmit([this, &from, mad, lid = from.attr_.lid, island = from.island, sent = ++mad_order_] {

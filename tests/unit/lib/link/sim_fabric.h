@@ -87,6 +87,7 @@ class SimNode {
   std::map<wire::IpAddr, std::uint64_t> group_refused;  ///< Packets to an absent group.
   int island = 0;                                       ///< The administrator is on island 0.
   TimePoint crashed{};
+  std::uint64_t mads = 0;  ///< To the administrator.
   /// Requests to the administrator within the second of the latest request.
   std::uint64_t requests = 0;
   std::uint64_t max_requests = 0;  ///< The maximum in one second.

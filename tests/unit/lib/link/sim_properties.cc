@@ -135,10 +135,10 @@ std::string SimRun::members_wrong(std::size_t i) const {
       return fmt::format("the administrator has {} in {} with {:#x}, who holds {:#x}", name(i),
                          wire::to_string(mgid), member->second, bits);
   }
-  for (const auto& [mgid, mlid] : node.actions->attached)
-    if (held.count(mgid) == 0)
+  for (const auto& [group, queue_pair] : node.actions->attached)
+    if (held.count(group.first) == 0)
       return fmt::format("{} is attached to {}, which it does not hold", name(i),
-                         wire::to_string(mgid));
+                         wire::to_string(group.first));
   for (const auto& [group, count] : life.joined) {
     const auto rows = node.link->groups(f_.now);
     const auto row = std::ranges::find(rows, group, &GroupInfo::group);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tests/support/sim_ipoib_link.h"
+#include "tests/unit/lib/link/sim_fabric.h"
 
 namespace ipoib::link {
 namespace {
@@ -147,6 +148,82 @@ TEST_F(Spread, P14_ProbeTellsTheNeighbourItsQueuePair) {
     EXPECT_FALSE(probe.broadcast());
     EXPECT_EQ(probe.arp()->op, wire::ArpOp::kRequest);
     EXPECT_EQ(qpn_in(probe), qpn);
+  }
+}
+
+/// A link with many groups, on a fabric with an SA.
+class SpreadGroups : public ::testing::Test {
+ protected:
+  static constexpr unsigned kGroups = 90;
+
+  void SetUp() override {
+    f.add_node("10.0.0.1/24");
+    device().own_queue_pairs = kQueuePairs;
+    node().start();
+    ASSERT_TRUE(f.run_until([&] { return f.all_up(); }, 5s));
+    f.run_for(1s);
+    own_groups = device().attached.size();
+    for (unsigned n = 0; n < kGroups; ++n)
+      ASSERT_TRUE(node().link->join_group(ip(group(n)), f.now));
+    f.run_for(1s);
+  }
+  SimNode& node() { return *f.nodes.front(); }
+  FakeLinkActions& device() { return *node().actions; }
+  static std::string group(unsigned n) { return "239.1.2." + std::to_string(n); }
+  std::map<wire::IpAddr, GroupInfo> rows() {
+    std::map<wire::IpAddr, GroupInfo> all;
+    for (const GroupInfo& row : node().link->groups(f.now)) all.emplace(row.group, row);
+    return all;
+  }
+  /// Checks that each group has one queue pair, which is shown. Returns their numbers of groups.
+  std::map<unsigned, unsigned> groups_of_queue_pairs() {
+    std::map<unsigned, unsigned> all;
+    const auto shown = rows();
+    for (unsigned n = 0; n < kGroups; ++n) {
+      const GroupInfo& row = shown.at(ip(group(n)));
+      const auto mgid = wire::parse_gid(row.lladdr).value();
+      EXPECT_EQ(device().attached.at({mgid, row.mlid}), row.queue_pair);
+      ++all[row.queue_pair.value()];
+    }
+    return all;
+  }
+  void port_goes_and_returns() {
+    device().attr.state = fabric::PortState::kDown;
+    node().link->on_port_event(fabric::PortEvent::kPortDown, f.now);
+    f.run_for(1s);
+    device().attr.state = fabric::PortState::kActive;
+    node().link->on_port_event(fabric::PortEvent::kPortActive, f.now);
+    ASSERT_TRUE(f.run_until([&] { return f.all_up(); }, 5s));
+    f.run_for(2s);
+  }
+
+  SimFabric f{1};
+  std::size_t own_groups = 0;  ///< Number of the groups that the link joins itself.
+};
+
+TEST_F(SpreadGroups, P14_EachGroupIsReceivedByOneQueuePair) {
+  const auto all = groups_of_queue_pairs();
+  ASSERT_EQ(all.size(), kQueuePairs);
+  for (const auto& [queue_pair, n] : all) EXPECT_GE(n, 15U) << "of 30 on average";
+  const auto& link = node().link->parameters();
+  EXPECT_EQ(device().attached.at({link.broadcast_mgid, link.broadcast_mlid}), 0U);
+}
+
+TEST_F(SpreadGroups, P14_LeftGroupsAreDetachedFromTheirQueuePairs) {
+  for (unsigned n = 0; n < kGroups; ++n) ASSERT_TRUE(node().link->leave_group(ip(group(n)), f.now));
+  f.run_for(1s);
+  EXPECT_EQ(device().attached.size(), own_groups);
+}
+
+// A device that returns may have less hardware than before, or more.
+TEST_F(SpreadGroups, P14_GroupsFollowTheQueuePairsThatExist) {
+  for (const unsigned made : {2U, 1U, 3U}) {
+    SCOPED_TRACE(made);
+    device().made_queue_pairs = made;
+    port_goes_and_returns();
+    const auto all = groups_of_queue_pairs();
+    EXPECT_EQ(all.size(), made);
+    EXPECT_LT(all.rbegin()->first, made);
   }
 }
 
