@@ -34,6 +34,7 @@ Result<Output> show_mroute(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> port_state(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> set_promisc(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> set_mtu(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> set_queues(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_port_info(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_port_summary(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_port_xstats(const mgmt::NodeFaces& node, const Match& match);

@@ -57,6 +57,13 @@ Result<Output> set_mtu(const mgmt::NodeFaces& node, const Match& match) {
   });
 }
 
+Result<Output> set_queues(const mgmt::NodeFaces& node, const Match& match) {
+  const Status set = node.control.set_queues(match.get("LINK").value_or(""),
+                                             static_cast<unsigned>(number(match, "QUEUES")));
+  if (!set) return tl::make_unexpected(set.error());
+  return "";
+}
+
 Result<Output> show_port_info(const mgmt::NodeFaces& node, const Match& match) {
   const auto wanted = match.get("IFACE");
   if (auto s = require(wanted, interface_names(node.view)); !s)

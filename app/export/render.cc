@@ -225,6 +225,7 @@ Json to_json(const mgmt::LinkInfo& link) {
                  {"lid", link.lid},
                  {"gid", wire::to_string(link.gid)},
                  {"qpn", link.qpn},
+                 {"queues", link.queues},
                  {"pkey", link.pkey},
                  {"qkey", p.qkey},
                  {"mtu", link.mtu},

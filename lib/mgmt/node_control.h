@@ -33,6 +33,9 @@ class NodeControl {
   /// Sets the largest IP packet of a link or port, octets; NodeView::config() has the value of a
   /// port. kInvalidArgument and kUnavailable say what is allowed.
   virtual Status set_mtu(std::string_view name, std::uint16_t mtu) = 0;
+  /// Spreads the neighbours and groups of a link over its first `n` UD queue pairs. kNotFound;
+  /// kInvalidArgument: the link has fewer.
+  virtual Status set_queues(std::string_view link, unsigned n) = 0;
   /// Ports only. kNotFound; kRefused: the device does not support it.
   virtual Status set_promiscuous(std::string_view port, bool on) = 0;
   /// Changes the port `name` like a subnet manager would. kNotFound; kRefused: the port has a

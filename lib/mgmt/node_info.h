@@ -45,6 +45,7 @@ struct LinkInfo {
   std::uint16_t lid = 0;
   wire::Gid gid;
   std::uint32_t qpn = 0;
+  unsigned queues = 1;  ///< Number of queue pairs that neighbours and groups are spread over.
   std::uint16_t pkey = 0;
   std::uint16_t mtu = 0;
   std::string mode;     ///< Name in kLinkModeNames.

@@ -124,5 +124,26 @@ for worker in 0 1; do
   row "packets to $group" echo "$((after[worker] - before[worker])) received by worker $worker"
 done
 
+# --- All neighbours and groups move to one queue pair, and back. No packet is lost meanwhile.
+expect "queues" "$(link_field a queues)" 2
+b_sends_to() { [[ $(cli b "show neigh json" | json '[x["qpn"] for x in d if x["address"] == "10.0.0.1"][0]') == "$1" ]]; }
+elsewhere=$(cli b "show neigh json" | json '[x["qpn"] for x in d if x["address"] == "10.0.0.1"][0]')
+for step in 1 2; do
+  in_host b ping -c 100 -i 0.02 -W 5 192.168.1.2 >"$LAB_DIR/move$step.ping" &
+  pinging=$!
+  LAB_PIDS+=("$pinging")
+  wait_for 5 "the first pings" grep -qs icmp_seq=20 "$LAB_DIR/move$step.ping"
+  expect "set link queues" "$(cli a "set link ib0 queues $step")" ""
+  wait "$pinging" || fail "$(<"$LAB_DIR/move$step.ping")"
+  row "pings while node a changes to $step queues" grep -o '[0-9]* received' "$LAB_DIR/move$step.ping"
+  expect "pings" "$(grep -o '[0-9]* received' "$LAB_DIR/move$step.ping")" "100 received"
+  if ((step == 1)); then to=$own; else to=$elsewhere; fi
+  wait_for 10 "node b to send to QPN $to" b_sends_to "$to"
+  workers=$(cli a "show group ib0 json" | json "len({x['worker'] for x in d})")
+  expect "workers with groups" "$workers" "$step"
+done
+expect "more queues than queue pairs" "$(cli a "set link ib0 queues 3")" \
+  "error: ib0: invalid number of queues 3, allowed: 1-2"
+
 expect "packets that were lost between workers" "$(cli a 'show drops json' | json \
   "sum(x['packets'] for x in d if x['reason'] == 'handoff_ring_full')")" 0

@@ -68,6 +68,7 @@ struct FakeControl final : mgmt::NodeControl, Fake {
   Status set_interface_up(Text n, bool up) override { return note(n, up ? "up" : "down"); }
   Status set_port_started(Text n, bool on) override { return note(n, on ? "started" : "stopped"); }
   Status set_mtu(Text name, std::uint16_t mtu) override { return note(name, "mtu", mtu); }
+  Status set_queues(Text link, unsigned n) override { return note(link, "queues", n); }
   Status set_promiscuous(Text n, bool on) override { return note(n, "promiscuous", on); }
   Status change_hca(Text n, const fabric::PortChange& c) override { return note("hca", n, c); }
   Status add_neighbour(const Entry& e) override { return note("neigh add", e); }

@@ -197,14 +197,21 @@ class FakeLinkActions final : public LinkActions {
   }
   Status attach(unsigned queue_pair, const wire::Gid& mgid, std::uint16_t mlid) override {
     EXPECT_NE(qpn(queue_pair), 0U) << "attached to a queue pair without hardware";
-    EXPECT_TRUE(attached.emplace(std::pair{mgid, mlid}, queue_pair).second) << "attached twice";
+    if (nb_attached == max_attached) return fail(Errc::kNoResources, "no room for groups");
+    ++nb_attached;
+    const auto [at, first] = attached.emplace(std::pair{mgid, mlid}, queue_pair);
+    if (first) return {};
+    EXPECT_NE(at->second, queue_pair) << "attached twice";
+    EXPECT_TRUE(moving.emplace(at->first, std::exchange(at->second, queue_pair)).second);
     return {};
   }
   void detach(unsigned queue_pair, const wire::Gid& mgid, std::uint16_t mlid) override {
-    const auto found = attached.find({mgid, mlid});
-    ASSERT_NE(found, attached.end()) << "detached twice";
+    --nb_attached;
+    auto& former = moving.contains({mgid, mlid}) ? moving : attached;
+    const auto found = former.find({mgid, mlid});
+    ASSERT_NE(found, former.end()) << "detached twice";
     EXPECT_EQ(found->second, queue_pair);
-    attached.erase(found);
+    former.erase(found);
   }
   Result<fabric::AhIndex> create_ah(const fabric::AhAttr& ah) override {
     EXPECT_TRUE(wire::is_unicast_lid(ah.dlid) || (wire::is_multicast_lid(ah.dlid) && ah.global))
@@ -236,6 +243,10 @@ class FakeLinkActions final : public LinkActions {
   std::size_t max_ahs = 1U << 20;
   /// MGID and MLID -> number of the queue pair.
   std::map<std::pair<wire::Gid, std::uint16_t>, unsigned> attached;
+  /// Groups that are attached to a second queue pair too: the former one, which must be detached.
+  std::map<std::pair<wire::Gid, std::uint16_t>, unsigned> moving;
+  std::size_t nb_attached = 0;
+  std::size_t max_attached = SIZE_MAX;
   std::map<fabric::AhIndex, fabric::AhAttr> ahs;
   std::vector<SentFrame> frames;
   std::vector<State> states;

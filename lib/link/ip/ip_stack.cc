@@ -63,6 +63,10 @@ void IpStack::withdraw() {
   neighbours_.withdraw(Drop::kLinkDown);
 }
 
+void IpStack::tell(const wire::IpAddr& addr, TimePoint now) {
+  if (const auto hw = neighbours_.hw_of(addr)) probe(addr, *hw, now);
+}
+
 /// A RARP reply assigned this node its address (RFC 903).
 void IpStack::on_rarp_address(const wire::IpPrefix& own, TimePoint now) {
   addresses_.push_back(own);

@@ -72,6 +72,10 @@ class IpStack final : private Solicitor {
   /// Forgets all neighbours, static ones too; gateways stay until forgotten, but lose their data.
   void withdraw();
 
+  /// Tells a neighbour of a medium with several addresses the one to send to, by a request to it
+  /// alone. Nothing happens if its link-layer address is not known.
+  void tell(const wire::IpAddr& addr, TimePoint now);
+
   /// A worker has a packet for an unknown neighbour. Takes over `packet`.
   void request_neighbour(const wire::IpAddr& addr, HeldPacket packet, TimePoint now);
   /// Like request_neighbour(), for a group. Its link-layer address is computed from its IP address.

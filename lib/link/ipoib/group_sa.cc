@@ -247,17 +247,27 @@ void GroupTable::on_left(Group& g, GroupMembership& m, const sa::Outcome& outcom
 // --- The HCA ---
 
 Status GroupTable::attach(Group& g) {
-  // The device may have lost or regained queue pairs since the last time.
-  const GroupAttachment wanted{spread_.queue_pair_of(g.mgid, actions_.receiving_queue_pairs()),
-                               g.record.mlid.host()};
+  const GroupAttachment wanted{place_of(g), g.record.mlid.host()};
   if (g.attached == wanted) return {};
-  // Two queue pairs on one MLID would receive each packet twice.
-  if (g.attached && g.attached->mlid == wanted.mlid) detach(g);
+  // The former queue pair receives until the new one does, so that no packet is lost.
   if (auto attached = actions_.attach(wanted.queue_pair, g.mgid, wanted.mlid); !attached)
     return attached;
   detach(g);
   g.attached = wanted;
   return {};
+}
+
+bool GroupTable::move(std::size_t max, TimePoint now) {
+  std::size_t moved = 0;
+  for (auto& [mgid, g] : groups_) {
+    if (!g.attached || g.attached->queue_pair == place_of(g)) continue;
+    if (moved == max) return true;
+    if (const auto attached = attach(g))
+      ++moved;
+    else
+      report(g, attached.error().what, now);  // It stays where it is.
+  }
+  return false;
 }
 
 void GroupTable::detach(Group& g) {

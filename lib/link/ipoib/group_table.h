@@ -38,6 +38,7 @@ class GroupTable final : public LinkGroups {
 
   void resume(const wire::McMemberRecord& broadcast, TimePoint now) override;
   void rejoin(TimePoint now) override;
+  bool move(std::size_t max, TimePoint now) override;
   void suspend() override;
   void prepare_stop() override { stopping_ = true; }
   void stop(TimePoint now) override;
@@ -97,6 +98,9 @@ class GroupTable final : public LinkGroups {
   void on_refused(Group& g, GroupMembership& m, const sa::Failure& failure, TimePoint now);
   void fail_join(Group& g, GroupMembership& m, const std::string& why, TimePoint now);
   Result<wire::McMemberRecord> accept(const Group& g, const sa::Reply& reply) const;
+  [[nodiscard]] unsigned place_of(const Group& g) const {
+    return spread_.queue_pair_of(g.mgid, spread_width(config_, actions_));
+  }
   Status attach(Group& g);
   void detach(Group& g);
   void report(Group& g, const std::string& why, TimePoint now);

@@ -281,17 +281,6 @@ wire::HwAddr IpoibLink::address_of(unsigned queue_pair) const {
   return dialect_->address({own.flags, actions_.qpn(queue_pair), parameters_.qkey, own.gid});
 }
 
-/// The worker that owns the link has its connections, and peers request them at the QPN in its
-/// address.
-unsigned IpoibLink::told_queue_pairs() const {
-  return connections_ ? 1 : actions_.receiving_queue_pairs();
-}
-
-unsigned IpoibLink::queue_pair_for(const wire::HwAddr& peer) const {
-  const unsigned n = told_queue_pairs();
-  return n == 1 ? 0 : spread_.queue_pair_of(peer.datagram_addr().gid, n);
-}
-
 bool IpoibLink::is_own(const wire::HwAddr& hw) const {
   for (unsigned i = 0; i < actions_.queue_pairs(); ++i)
     if (hw.same_interface(address_of(i))) return true;
@@ -362,6 +351,7 @@ void IpoibLink::tick(TimePoint now) {
   ip_.tick(now);
   groups_->tick(now);
   traps_.tick(now);
+  move_some(now);
   if (state_ == State::kStopping) finish_stop(now);
 }
 
@@ -370,6 +360,7 @@ std::optional<TimePoint> IpoibLink::next_deadline() const {
       earlier(earlier(membership_.next_deadline(), paths_.next_deadline()), ip_.next_deadline());
   if (connections_) next = earlier(next, connections_->next_deadline());
   next = earlier(next, earlier(groups_->next_deadline(), traps_.next_deadline()));
+  if (is_moving()) next = earlier(next, move_due_);
   if (state_ != State::kStopping) return next;
   const bool all_left = membership_.state() == BroadcastMembership::State::kLeft && leaves_done();
   return earlier(next, all_left ? TimePoint{} : stop_by_);

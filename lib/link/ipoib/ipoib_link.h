@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -93,6 +94,11 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   [[nodiscard]] std::size_t sa_objects() const { return groups_->size() + paths_.size(); }
   /// Number of the queue pair that messages to the peer name.
   [[nodiscard]] unsigned queue_pair_for(const wire::HwAddr& peer) const;
+  /// Number of queue pairs over which neighbours and groups are spread.
+  [[nodiscard]] unsigned queues() const { return spread_width(config_, actions_); }
+  /// Spreads them over the first `n` queue pairs from now on. Neighbours and groups with another
+  /// queue pair than before move one after another. kInvalidArgument: the link has fewer.
+  Status set_queues(unsigned n, TimePoint now);
 
  private:
   struct StaticNeighbour {
@@ -141,6 +147,10 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   /// The paths to neighbours: with connected mode Connections, else PathTable.
   [[nodiscard]] NeighbourPaths& neighbour_paths();
   Status start_connections(TimePoint now);
+  void move_some(TimePoint now);
+  [[nodiscard]] bool is_moving() const {
+    return state_ == State::kUp && (!to_tell_.empty() || groups_move_);
+  }
   void withdraw(TimePoint now);
   void suspend(TimePoint now);
   void finish_stop(TimePoint now);
@@ -164,7 +174,10 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   std::optional<std::uint32_t> reported_qkey_;
   std::map<wire::IpAddr, StaticNeighbour> statics_;
   std::optional<TimePoint> stop_by_;
-  QueueSpread spread_;  ///< Spreads peers.
+  QueueSpread spread_;              ///< Spreads peers.
+  std::set<wire::IpAddr> to_tell_;  ///< Neighbours with another queue pair than before.
+  bool groups_move_ = false;        ///< Groups may have another queue pair than before.
+  TimePoint move_due_{};
   bool moved_ = false;  ///< The port has a new LID or GID, which is not announced yet.
   PathTable paths_;
   std::unique_ptr<Connections> connections_;

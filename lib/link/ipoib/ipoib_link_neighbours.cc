@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Neighbours of an IPoIB link: valid addresses, broadcast, static entries.
+// Neighbours of an IPoIB link: valid addresses, broadcast, static entries, and their queue pairs.
 #include <algorithm>
 #include <utility>
 
 #include "lib/link/ipoib/ipoib_link.h"
 
 namespace ipoib::link {
+namespace {
+
+/// Time between two messages to neighbours that move, so that there is no storm of messages.
+constexpr Duration kMoveSpacing = std::chrono::milliseconds(2);
+/// Limit of such messages at once, after a time in which nothing ran.
+constexpr int kMovesAtOnce = 16;
+constexpr std::size_t kGroupsAtOnce = 8;
+
+}  // namespace
 
 std::unique_ptr<Connections> IpoibLink::make_connections(const std::optional<Connected>& connected,
                                                          std::uint64_t seed) {
@@ -90,6 +99,53 @@ void IpoibLink::unpin_unless_used(const PathKey& key) {
     return entry.second.lid != 0 && PathKey{entry.second.hw.datagram_addr()} == key;
   });
   if (!used && key.gid != parameters_.broadcast_mgid) paths_.unpin(key);
+}
+
+// --- Spread over queue pairs, each of another worker ---
+
+/// The worker that owns the link has its connections, and peers request them at the QPN in its
+/// address.
+unsigned IpoibLink::told_queue_pairs() const {
+  return connections_ ? 1 : spread_width(config_, actions_);
+}
+
+unsigned IpoibLink::queue_pair_for(const wire::HwAddr& peer) const {
+  const unsigned n = told_queue_pairs();
+  return n == 1 ? 0 : spread_.queue_pair_of(peer.datagram_addr().gid, n);
+}
+
+Status IpoibLink::set_queues(unsigned n, TimePoint now) {
+  const unsigned all = actions_.queue_pairs();
+  if (n == 0 || n > all)
+    return fail(Errc::kInvalidArgument, "{}: invalid number of queues {}, allowed: 1-{}",
+                config_.name, n, all);
+  const unsigned before = told_queue_pairs();
+  config_.max_queues = n;
+  const unsigned after = told_queue_pairs();
+  const auto moves = [&](const wire::IpAddr& addr) {
+    const auto hw = ip_.neighbours().hw_of(addr);
+    if (!hw || wire::is_multicast(addr)) return false;
+    const wire::Gid gid = hw->datagram_addr().gid;
+    return spread_.queue_pair_of(gid, before) != spread_.queue_pair_of(gid, after);
+  };
+  // Neighbours of an earlier change whose messages still wait stay.
+  for (const wire::IpAddr& addr : ip_.neighbours().addresses())
+    if (moves(addr)) to_tell_.insert(addr);
+  groups_move_ = true;
+  move_due_ = now;
+  return {};
+}
+
+/// Tells the next neighbours, by unicast requests that name their queue pairs, and moves the next
+/// groups. The others send to queue pairs that still receive.
+void IpoibLink::move_some(TimePoint now) {
+  if (!is_moving() || now < move_due_) return;
+  for (int i = 0; i < kMovesAtOnce && !to_tell_.empty() && move_due_ <= now; ++i) {
+    ip_.tell(to_tell_.extract(to_tell_.begin()).value(), now);
+    move_due_ += kMoveSpacing;
+  }
+  groups_move_ = groups_move_ && groups_->move(kGroupsAtOnce, now);
+  move_due_ = std::max(move_due_, now + kMoveSpacing);
 }
 
 }  // namespace ipoib::link

@@ -3,6 +3,7 @@
 // counters.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -76,6 +77,7 @@ struct BroadcastAttributes {
 
 struct LinkConfig : IpConfig {
   std::optional<IbarpConfig> ibarp;  ///< Empty: the link is one of RFC 4391.
+  unsigned max_queues = ~0U;  ///< Limit of queue pairs that neighbours and groups are spread over.
   std::uint16_t pkey = wire::kDefaultPkey;
   std::uint8_t scope = 2;  ///< Scope of the broadcast-GID; kScopeAuto.
   /// The broadcast group is created with these attributes if it is absent; empty: never.
@@ -91,6 +93,11 @@ struct LinkConfig : IpConfig {
   /// of it again; 0: never.
   Duration membership_refresh = std::chrono::seconds(60);
 };
+
+/// Number of queue pairs that neighbours and groups are spread over.
+[[nodiscard]] inline unsigned spread_width(const LinkConfig& config, const LinkActions& actions) {
+  return std::min(config.max_queues, actions.receiving_queue_pairs());
+}
 
 /// True if the SA itself denied the request. False if it was silent, busy or short of resources.
 [[nodiscard]] inline bool sa_says_no(const sa::Failure& failure) {

@@ -31,6 +31,9 @@ class LinkGroups {
   virtual void resume(const wire::McMemberRecord& broadcast, TimePoint now) = 0;
   /// Confirms every membership with the SA, spread in time; senders stay usable.
   virtual void rejoin(TimePoint now) = 0;
+  /// Moves up to `max` groups to the queue pairs that the spread now gives them. Returns true if
+  /// more of them have to move.
+  virtual bool move(std::size_t max, TimePoint now) = 0;
   /// The link lost its partition or device: withdraws everything and sends nothing to the SA. The
   /// joined groups are kept for resume(). Memberships that the SA may still count are kept too, so
   /// that resume() and stop() can leave unneeded ones.

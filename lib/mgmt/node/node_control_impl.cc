@@ -70,6 +70,13 @@ Status NodeControlImpl::leave_group(std::string_view iface, const wire::IpAddr& 
   return slot->control->leave_group(group, parts_.now());
 }
 
+Status NodeControlImpl::set_queues(std::string_view link, unsigned n) {
+  parts_.loop->expects_own_lcore();
+  for (const auto& l : parts_.links)
+    if (l->config().name == link) return l->control().set_queues(n, parts_.now());
+  return no_interface(link);
+}
+
 Status NodeControlImpl::close_connection(std::string_view link, cm::Handle connection) {
   parts_.loop->expects_own_lcore();
   for (const auto& l : parts_.links) {

@@ -62,6 +62,7 @@ std::vector<LinkInfo> NodeViewImpl::links() const {
     row.lid = l->port().lid;
     row.gid = l->port().gid();
     row.qpn = l->qpn(0);
+    row.queues = l->control().queues();
     row.pkey = l->config().pkey;
     row.mtu = l->control().mtu();
     row.mode = kLinkModeNames[static_cast<std::size_t>(parts_.config.links[i].mode)];

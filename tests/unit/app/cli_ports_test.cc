@@ -38,6 +38,16 @@ TEST_F(CliPortsTest, OneThatFails) {
   EXPECT_EQ(text("port stop eth0"), "error: refused by the test\n");
 }
 
+TEST_F(CliPortsTest, QueuesOfLinks) {
+  EXPECT_EQ(text("set link ib0 queues 3"), "");
+  EXPECT_EQ(node.requests.lines, (Lines{"ib0 queues 3"}));
+  for (const char* n : {"0", "128", "x", "-1", "4294967297"})
+    EXPECT_EQ(text(fmt::format("set link ib0 queues {}", n)),
+              fmt::format("error: at word 5 \"{}\": expected QUEUES (1-127)\n", n));
+  node.requests.refuse = true;
+  EXPECT_EQ(text("set link ib0 queues 1"), "error: refused by the test\n");
+}
+
 TEST_F(CliPortsTest, MtuOfLinksAndPorts) {
   EXPECT_EQ(text("set link ib0 mtu 1500"), "");
   EXPECT_EQ(text("set port eth0 mtu 9000"), "");

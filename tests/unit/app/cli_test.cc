@@ -40,6 +40,7 @@ const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"}
                                                                  {"LLADDR", "02:00:00:00:00:01"},
                                                                  {"LID", "9"},
                                                                  {"PORTLID", "9"},
+                                                                 {"QUEUES", "2"},
                                                                  {"SMLID", "0"},
                                                                  {"PKEYS", "0xffff,0x8001"},
                                                                  {"PREFIX64", "0xfe80000000000000"},

@@ -181,7 +181,7 @@ void SimNode::take(std::span<const std::byte> bytes, std::uint16_t slid, std::ui
 
 bool SimNode::nothing_left() const {
   return sink->indexes.empty() && sink->open.empty() && actions->ahs.empty() &&
-         actions->attached.empty() && client->outstanding() == 0 && client->waiting() == 0;
+         actions->nb_attached == 0 && client->outstanding() == 0 && client->waiting() == 0;
 }
 
 Duration SimNode::oldest_held() const {

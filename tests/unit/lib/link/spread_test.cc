@@ -151,6 +151,92 @@ TEST_F(Spread, P14_ProbeTellsTheNeighbourItsQueuePair) {
   }
 }
 
+/// The number changes at run time. Hosts with another queue pair than before get a message.
+class SpreadChange : public Spread {
+ protected:
+  static constexpr unsigned kHosts = 60;
+
+  SpreadChange() {
+    for (unsigned n = 0; n < kHosts; ++n) knows[ip(address(n))] = told(b, n);
+    b.run_for(1s);
+  }
+  /// Runs the link, and notes which addresses its hosts learn. Returns the number of messages.
+  unsigned run(Duration d) {
+    unsigned messages = 0;
+    b.actions.frames.clear();
+    b.run_for(d);
+    for (const SentFrame& f : b.actions.frames) {
+      EXPECT_FALSE(f.broadcast());
+      EXPECT_EQ(f.arp()->op, wire::ArpOp::kRequest);
+      ++messages;
+      knows.at(wire::IpAddr::v4(f.arp()->target_ip)) = qpn_in(f);
+    }
+    return messages;
+  }
+  /// Number of hosts that send to another queue pair than show neigh says.
+  unsigned behind() {
+    unsigned n = 0;
+    for (const auto& [addr, qpn] : knows) {
+      const auto hw = b.link.neighbour(addr, b.now).value().lladdr;
+      n += qpn != kFirstQpn + b.link.queue_pair_for(*wire::parse_hw_addr(hw));
+    }
+    return n;
+  }
+  std::map<wire::IpAddr, std::uint32_t> knows;  ///< The QPN that each host sends to.
+};
+
+TEST_F(SpreadChange, P14_HostsThatMoveAreToldOneByOne) {
+  ASSERT_EQ(behind(), 0U);
+  for (const unsigned n : {1U, 3U, 2U}) {
+    SCOPED_TRACE(n);
+    ASSERT_TRUE(b.link.set_queues(n, b.now));
+    EXPECT_EQ(b.link.queues(), n);
+    const unsigned move = behind();
+    EXPECT_GE(move, kHosts / 6);
+    EXPECT_LT(move, kHosts);
+    const unsigned soon = run(10ms);
+    EXPECT_LE(soon, 6U) << "one in two milliseconds";
+    EXPECT_EQ(soon + run(150ms), move) << "each once";
+    EXPECT_EQ(behind(), 0U);
+    EXPECT_EQ(run(100ms), 0U);
+    b.run_for(2s);
+  }
+}
+
+TEST_F(SpreadChange, P14_ASecondChangeReachesTheHostsOfTheFirst) {
+  ASSERT_TRUE(b.link.set_queues(1, b.now));
+  static_cast<void>(run(20ms));
+  ASSERT_TRUE(b.link.set_queues(3, b.now));
+  static_cast<void>(run(1s));
+  EXPECT_EQ(behind(), 0U);
+}
+
+TEST_F(SpreadChange, P14_HostsAreToldWhenTheLinkIsUpAgain) {
+  ASSERT_TRUE(b.link.set_queues(1, b.now));
+  b.actions.attr.state = fabric::PortState::kDown;
+  b.link.on_port_event(fabric::PortEvent::kPortDown, b.now);
+  EXPECT_EQ(run(1s), 0U);
+  EXPECT_GT(b.link.next_deadline().value_or(kNever), b.now) << "it waits for the port";
+  b.actions.attr.state = fabric::PortState::kActive;
+  b.link.on_port_event(fabric::PortEvent::kPortActive, b.now);
+  b.actions.frames.clear();
+  b.run_for(1s);
+  for (const SentFrame& f : b.actions.frames)
+    if (!f.broadcast() && f.arp()) knows.at(wire::IpAddr::v4(f.arp()->target_ip)) = qpn_in(f);
+  EXPECT_EQ(behind(), 0U);
+}
+
+TEST_F(SpreadChange, P14_NumbersThatTheLinkDoesNotHaveAreRefused) {
+  for (const unsigned n : {0U, kQueuePairs + 1, 127U}) {
+    const auto set = b.link.set_queues(n, b.now);
+    ASSERT_FALSE(set);
+    EXPECT_EQ(set.error().what,
+              "ib0: invalid number of queues " + std::to_string(n) + ", allowed: 1-3");
+  }
+  EXPECT_EQ(b.link.queues(), kQueuePairs);
+  EXPECT_EQ(run(100ms), 0U);
+}
+
 /// A link with many groups, on a fabric with an SA.
 class SpreadGroups : public ::testing::Test {
  protected:
@@ -225,6 +311,33 @@ TEST_F(SpreadGroups, P14_GroupsFollowTheQueuePairsThatExist) {
     EXPECT_EQ(all.size(), made);
     EXPECT_LT(all.rbegin()->first, made);
   }
+}
+
+TEST_F(SpreadGroups, P14_GroupsMoveWithTheNumberOfQueues) {
+  for (const unsigned n : {1U, 3U, 2U}) {
+    SCOPED_TRACE(n);
+    const auto mads = node().mads;
+    ASSERT_TRUE(node().link->set_queues(n, f.now));
+    f.run_for(100ms);
+    const auto all = groups_of_queue_pairs();
+    EXPECT_EQ(all.size(), n);
+    EXPECT_LT(all.rbegin()->first, n);
+    EXPECT_TRUE(device().moving.empty()) << "still attached to the former queue pair";
+    EXPECT_EQ(node().mads, mads) << "the SA knows the port, not its queue pairs";
+  }
+}
+
+TEST_F(SpreadGroups, P14_GroupsThatCannotMoveStay) {
+  const auto before = device().attached;
+  device().max_attached = device().nb_attached;
+  ASSERT_TRUE(node().link->set_queues(1, f.now));
+  f.run_for(100ms);
+  EXPECT_EQ(device().attached, before);
+  EXPECT_GT(node().link->next_deadline().value_or(kNever), f.now + 1ms) << "no more attempts";
+  device().max_attached = SIZE_MAX;
+  ASSERT_TRUE(node().link->set_queues(1, f.now));
+  f.run_for(100ms);
+  EXPECT_EQ(groups_of_queue_pairs().size(), 1U);
 }
 
 TEST_F(Spread, P14_OwnReflectedArpIsIgnoredWhicheverQueuePairItNames) {
