@@ -71,8 +71,7 @@ std::uint32_t message_mbufs(const NodeConfig& node) {
   return std::min(kMessagesUnderWay, node.total_num_mbufs / 2 / hcas);
 }
 
-/// Creates UD queues for as many workers as the hca serves. A link of the 2001 dialect has one,
-/// because its draft does not say if peers accept packets from another QPN than the resolved one.
+/// Creates UD queues for as many workers as the hca serves.
 Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std::uint32_t depth,
                                  unsigned workers) {
   LinkQueues queues;
@@ -80,9 +79,7 @@ Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std
     for (fabric::UdQueue* const queue : queues.ud) hca.destroy_ud_queue(*queue);
     return tl::make_unexpected(std::move(error));
   };
-  unsigned n = std::min<unsigned>(workers, hca.capabilities().max_workers);
-  if (l.queue_pairs != 0) n = std::min(n, l.queue_pairs);
-  if (l.dialect == LinkDialect::kIbarp2001) n = 1;
+  const unsigned n = std::min<unsigned>(queue_pairs_of(l, workers), hca.capabilities().max_workers);
   for (unsigned worker = 0; worker < n; ++worker) {
     auto ud = hca.create_ud_queue(
         {.pkey = l.pkey, .worker = worker, .first = worker == 0 ? nullptr : queues.ud.front()});

@@ -43,12 +43,20 @@ class Needs {
   std::vector<PoolPlan> pools_;
 };
 
-/// Transmit queues that a worker has on an hca: one on a cable, for all links of its hca; one for
-/// each link of a real hca.
-unsigned queue_pairs(const NodeConfig& config, const HcaConfig& hca) {
-  if (hca.driver == HcaDriver::kSoft) return 1;
-  return static_cast<unsigned>(std::count_if(config.links.begin(), config.links.end(),
-                                             [&hca](const auto& l) { return l.hca == hca.name; }));
+/// Receive queues of an hca, and transmit queues that each worker has on it. A cable has them for
+/// all links, a real hca for each link.
+struct HcaQueues {
+  unsigned rx = 1, tx = 1;
+};
+HcaQueues queues_of(const NodeConfig& config, const HcaConfig& hca, unsigned workers) {
+  if (hca.driver == HcaDriver::kSoft) return {};
+  HcaQueues all{0, 0};
+  for (const LinkConfigEntry& l : config.links) {
+    if (l.hca != hca.name) continue;
+    all.rx += queue_pairs_of(l, workers);
+    ++all.tx;
+  }
+  return all;
 }
 /// Packets that may wait in rings between the owner of a cable and another worker: those that the
 /// owner delivers to the worker's links, and those that the worker sends to the port itself.
@@ -91,6 +99,11 @@ std::vector<unsigned> receivers_of(const NodeConfig& config, const std::string& 
   return {static_cast<unsigned>(nth % config.worker.count)};
 }
 
+unsigned queue_pairs_of(const LinkConfigEntry& link, unsigned workers) {
+  if (link.dialect == LinkDialect::kIbarp2001) return 1;
+  return link.queue_pairs == 0 ? workers : std::min(workers, link.queue_pairs);
+}
+
 std::vector<unsigned> senders_of(const std::vector<unsigned>& receivers, unsigned workers) {
   std::vector<unsigned> senders = receivers;
   for (unsigned i = 0; i < workers; ++i)
@@ -127,12 +140,11 @@ std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topol
   }
   for (const HcaConfig& h : config.hcas) {
     const unsigned owner = receivers_of(config, h.name, nth++).front();
-    const unsigned pairs = queue_pairs(config, h);
+    const HcaQueues queues = queues_of(config, h, workers);
     // All receive buffers are of the owner's pool.
-    const unsigned receiving = h.driver == HcaDriver::kSoft ? 1 : workers;
-    needs.add(owner, pairs * receiving * config.rxd + (workers - 1) * ring_places(config, h) +
+    needs.add(owner, queues.rx * config.rxd + (workers - 1) * ring_places(config, h) +
                          messages_under_way(config, h));
-    for (unsigned i = 0; i < workers; ++i) needs.add(i, pairs * config.txd);
+    for (unsigned i = 0; i < workers; ++i) needs.add(i, queues.tx * config.txd);
   }
   for (unsigned i = 0; i < workers; ++i)
     needs.add(i, kWorkerRings + 2 * kMbufCache + (workers - 1) * handoff_depth(workers));

@@ -34,6 +34,10 @@ inline constexpr unsigned kHeldShare = 8;
 [[nodiscard]] std::vector<unsigned> receivers_of(const NodeConfig& config, const std::string& name,
                                                  std::size_t nth);
 
+/// UD queue pairs that a link has if its hca serves all workers. A link of the 2001 dialect has one,
+/// because its draft does not say if peers accept packets from another QPN than the resolved one.
+[[nodiscard]] unsigned queue_pairs_of(const LinkConfigEntry& link, unsigned workers);
+
 /// All workers in the order in which they get queues to send: the receivers first.
 [[nodiscard]] std::vector<unsigned> senders_of(const std::vector<unsigned>& receivers,
                                                unsigned workers);

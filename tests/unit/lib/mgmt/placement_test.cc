@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <tuple>
@@ -107,6 +108,26 @@ TEST(Placement, EachWorkerHasMbufsToSendOnHcas) {
     EXPECT_EQ(pools[0].mbufs, each + kManagement);
     EXPECT_EQ(pools[1].mbufs, each + received * 64 + rings) << "all receive buffers are its own";
   }
+}
+
+TEST(Placement, QueuePairsThatLinksDoNotHaveNeedNoBuffers) {
+  NodeConfig c;
+  c.worker.count = 4;
+  c.rxd = 64;
+  HcaConfig& hca = c.hcas.emplace_back();
+  hca.name = "mlx0";
+  hca.driver = HcaDriver::kVerbs;
+  LinkConfigEntry& link = c.links.emplace_back();
+  link.hca = "mlx0";
+  const Topology topology{{0, 0, 0, 0}, 0};
+  const unsigned all = sum(plan_pools(c, topology));
+  for (const unsigned limit : {1U, 3U, 4U, 9U}) {
+    link.queue_pairs = limit;
+    EXPECT_EQ(all - sum(plan_pools(c, topology)), 64 * (4 - std::min(limit, 4U))) << limit;
+  }
+  link.queue_pairs = 0;
+  link.dialect = LinkDialect::kIbarp2001;
+  EXPECT_EQ(all - sum(plan_pools(c, topology)), 64U * 3);
 }
 
 TEST(Placement, AGivenNumberIsShared) {
