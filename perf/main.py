@@ -37,7 +37,6 @@ def measure_scene(makers, scene, memory_of_run, plan, rounds):
 
 
 def throughput(options, plan, memory_of_run):
-    makers = measuring.compared(options.build / "app/dpdk-ipoib")
     cpus = len(os.sched_getaffinity(0))
     points = []
     for sweep in (scenes.HEADLINE, *plan.sweeps(cpus)):
@@ -45,6 +44,7 @@ def throughput(options, plan, memory_of_run):
             continue
         rounds = plan.headline_rounds if sweep is scenes.HEADLINE else plan.sweep_rounds
         for scene in sweep.scenes():
+            makers = measuring.compared(options.build / "app/dpdk-ipoib", scene, options.l3fwd)
             programs = measure_scene(makers, scene, memory_of_run, plan, rounds)
             points.append({"sweep": sweep.name, "scene": dataclasses.asdict(scene),
                            "x": getattr(scene, sweep.field), "programs": programs})
@@ -87,7 +87,7 @@ def ping(options, plan):
 
 def measure(options, plan):
     begin = time.monotonic()
-    programs = 4
+    programs = 5 if options.l3fwd else 4
     most_mib = programs * max((scene.memory_mib for sweep in plan.sweeps(2) for scene in sweep.scenes()
                                if sweep.name in options.parts), default=scenes.Scene().memory_mib)
     report = {"format": 3, "machine": machine.describe(), "plan": dataclasses.asdict(plan),
@@ -130,6 +130,8 @@ def arguments():
     parser.add_argument("--no-huge", action="store_true", help="use 4 KiB pages instead of hugepages")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build",
                         help="build folder to measure, which is not rebuilt")
+    parser.add_argument("--l3fwd", type=pathlib.Path, metavar="PROGRAM",
+                        help="measure this l3fwd of DPDK too (perf/peers builds it)")
     parser.add_argument("--report", type=pathlib.Path, default=ROOT / "perf/report",
                         help="folder for report.txt, report.json and report.html")
     parser.add_argument("--render", type=pathlib.Path, metavar="JSON",

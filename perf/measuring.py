@@ -15,12 +15,15 @@ WARM_SECONDS = 0.02  # CPU time of a worker before each slice: the other program
 MOST_WAIT_S = 60     # The limit for one sample on a busy machine.
 
 
-def compared(program):
-    """The programs that are compared: by name, a function that starts one in a folder for a scene."""
+def compared(program, scene, l3fwd=None):
+    """The programs that are compared: by name, a function that starts one in a folder for a scene. `l3fwd`: program of
+    that name, for the scenes that it can forward."""
     node = lambda icrc: lambda *where: processes.Node(*where, program, icrc)
     testpmd = lambda mode: lambda *where: processes.Testpmd(*where, mode)
-    return {"io": testpmd("io"), "5tswap": testpmd("5tswap"),
-            "icrc": node("on"), "no_icrc": node("off")}
+    makers = {"io": testpmd("io"), "5tswap": testpmd("5tswap")}
+    if l3fwd and scene.suits_l3fwd:
+        makers["l3fwd"] = lambda *where: processes.L3fwd(*where, l3fwd)
+    return makers | {"icrc": node("on"), "no_icrc": node("off")}
 
 
 @contextlib.contextmanager
@@ -110,7 +113,7 @@ def figures(samples, scene):
             "packets_per_second": spread(rates),
             "ns_per_packet": spread([1e9 * scene.workers / rate for rate in rates]),
             "ip_bits_per_second": spread([rate * scene.ip_octets * 8 for rate in rates]),
-            "ratio_to": {to: ratio(samples, name, to) for to in ("io", "5tswap") if to in samples},
+            "ratio_to": {to: ratio(samples, name, to) for to in ("io", "5tswap", "l3fwd") if to in samples},
             "lost_share": max(sample["lost_share"] for sample in taken),
             "cpu_share": statistics.median(sample["cpu_share"] for sample in taken),
             "samples": rates}

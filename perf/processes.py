@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Starts and controls the measured programs, dpdk-testpmd and dpdk-ipoib, on the same devices, with the same input,
+"""Starts and controls the measured programs, dpdk-testpmd, l3fwd and dpdk-ipoib, on the same devices, with the same input,
 lcores and memory. A program is stopped (SIGSTOP) while another one is measured."""
 import json
 import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -27,9 +28,9 @@ def end_in_order():
         signal.signal(number, lambda *_: sys.exit(130))
 
 
-def eal_arguments(scene, captures, memory, prefix):
+def eal_arguments(scene, captures, memory, prefix, queues=None):
     """EAL arguments of a scene. Each worker is bound to one of the last CPUs; the management lcore runs on the other
-    CPUs, or on all if the workers use all."""
+    CPUs, or on all if the workers use all. `queues`: number of net_pcap's queues if it is not that of its workers."""
     cpus = sorted(os.sched_getaffinity(0))
     workers = [cpus[-1 - index % len(cpus)] for index in range(scene.workers)]
     rest = [cpu for cpu in cpus if cpu not in workers] or cpus
@@ -37,8 +38,8 @@ def eal_arguments(scene, captures, memory, prefix):
     lcores += [f"{1 + index}@{cpu}" for index, cpu in enumerate(workers)]
     devices = []
     for pair, capture in enumerate(captures):
-        queues = f",rx_pcap={capture}" * (scene.workers // scene.pairs)
-        devices += [f"--vdev=net_pcap{pair}{queues},infinite_rx=1",
+        rx = f",rx_pcap={capture}" * (queues or scene.workers // scene.pairs)
+        devices += [f"--vdev=net_pcap{pair}{rx},infinite_rx=1",
                     f"--vdev=net_null{pair},no-rx=1"]
     return [*memory.arguments(scene.memory_mib), "--no-pci", f"--file-prefix={prefix}",
             "--lcores", ",".join(lcores), *devices]
@@ -59,7 +60,15 @@ class Process:
                                             stderr=subprocess.STDOUT)
 
     def __enter__(self):
+        try:
+            self.prepare()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
+
+    def prepare(self):
+        """Waits until the program can be measured."""
 
     def __exit__(self, *_):
         self.process.stdin.close()
@@ -138,6 +147,49 @@ class Testpmd(Process):
         return 0  # net_null takes everything.
 
 
+class L3fwd(Process):
+    """DPDK's l3fwd, which routes from net_pcap to net_null by a prefix of its LPM table. It has no counters, so those of
+    net_null are read, through the telemetry socket."""
+
+    def __init__(self, folder, scene, memory, program):
+        self.scene = scene
+        self.client = None
+        self.socket = pathlib.Path("/run/dpdk") / folder.name / "dpdk_telemetry.v2"
+        rules = {"ipv4": f"R{inputs.dotted(inputs.neighbour_address(0, -256))}/14 1", "ipv6": "R2001:200::/64 1"}
+        for family, rule in rules.items():
+            (folder / family).write_text(rule + "\n")
+        # It wants a transmit queue for each lcore on each port, and net_pcap has as many as receive queues. net_pcap does
+        # not tell the type of a packet.
+        super().__init__(
+            ["stdbuf", "-oL", program,
+             *eal_arguments(scene, inputs.write_captures(scene, folder), memory, folder.name, queues=2),
+             "--", "-p", "0x3", "-P", "--config=(0,0,1)", "--parse-ptype", "--lookup=lpm",
+             *(f"--rule_{family}={folder / family}" for family in rules)], folder / "l3fwd.log")
+
+    def prepare(self):
+        self.client = self.until("telemetry", self.connected)
+
+    def __exit__(self, *_):
+        super().__exit__()
+        if self.client:
+            self.client.close()
+
+    def connected(self):
+        if "entering main loop" not in self.log.read_text(errors="replace"):
+            return None
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        client.connect(str(self.socket))
+        client.recv(4096)  # its greeting
+        return client
+
+    def sent(self):
+        self.client.send(b"/ethdev/stats,1")
+        return json.loads(self.client.recv(65536))["/ethdev/stats"]["opackets"]
+
+    def lost(self):
+        return 0  # net_null takes everything.
+
+
 class Node(Process):
     """A dpdk-ipoib with a permanent client of its CLI socket, which reads its counters."""
 
@@ -154,18 +206,13 @@ class Node(Process):
              "--", "--config", str(config), "--cli-socket", str(self.socket), *buffer_arguments(scene),
              *more, "-a"], folder / "node.log")
 
-    def __enter__(self):
-        try:
-            self.until("answer", self.socket.exists)
-            self.client = subprocess.Popen(
-                [sys.executable, "-u", ROOT / "config/ipoib-cli", self.socket], text=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            self.until("link", lambda: all(link["state"] == "up"
-                                           for link in self.ask("show link json")))
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+    def prepare(self):
+        self.until("answer", self.socket.exists)
+        self.client = subprocess.Popen(
+            [sys.executable, "-u", ROOT / "config/ipoib-cli", self.socket], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.until("link", lambda: all(link["state"] == "up"
+                                       for link in self.ask("show link json")))
 
     def __exit__(self, *_):
         super().__exit__()

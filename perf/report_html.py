@@ -8,11 +8,11 @@ import svg
 
 STYLE = """
 :root { color-scheme: light dark; --page: #fcfcfa; --card: #fff; --text: #1d2126; --faint: #5c6670;
-  --grid: #e3e6e8; --icrc: #0b6bcb; --no-icrc: #1a9850; --io: #8a5a00; --swap: #a3399b; --kernel: #c4372c;
+  --grid: #e3e6e8; --icrc: #0b6bcb; --no-icrc: #1a9850; --io: #8a5a00; --swap: #a3399b; --kernel: #c4372c; --l3fwd: #4b6a70;
   --pass: #13743a; --fail: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --page: #14171a; --card: #1c2024; --text: #e6e8ea;
   --faint: #a1abb5; --grid: #343a40; --icrc: #62acf5; --no-icrc: #5cc98a; --io: #e0a84a; --swap: #dd8ad6;
-  --kernel: #f08a80; --pass: #5cc98a; --fail: #ff8f86; } }
+  --kernel: #f08a80; --l3fwd: #9dbcc2; --pass: #5cc98a; --fail: #ff8f86; } }
 body { margin: 0 auto; padding: 1.5rem; max-width: 1060px; background: var(--page); color: var(--text);
   font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.5rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .3rem; }
@@ -28,7 +28,7 @@ svg .tick { fill: var(--faint); } svg .title { font-weight: 600; font-size: 13px
 .series circle, .series rect { fill: var(--c); stroke: none; }
 .series .spread { stroke-width: 2; opacity: .55; } .series .whisker { stroke: var(--text); stroke-width: 1.5; opacity: .7; }
 .icrc { --c: var(--icrc); } .no_icrc { --c: var(--no-icrc); } .io { --c: var(--io); }
-.swap { --c: var(--swap); } .kernel { --c: var(--kernel); }
+.swap { --c: var(--swap); } .kernel { --c: var(--kernel); } .l3fwd { --c: var(--l3fwd); }
 .legend { margin: .4rem 0; } .legend span { margin-right: 1.2rem; white-space: nowrap; }
 .legend i { display: inline-block; width: 1.4em; height: 4px; margin-right: .4em; vertical-align: middle;
   background: var(--c); border-radius: 2px; }
@@ -40,7 +40,7 @@ th { color: var(--faint); font-weight: 600; } .name { text-align: left; }
 details > summary { cursor: pointer; color: var(--faint); margin: .6rem 0; }
 """
 
-CLASSES = {"icrc": "icrc", "no_icrc": "no_icrc", "io": "io", "5tswap": "swap"}
+CLASSES = {"icrc": "icrc", "no_icrc": "no_icrc", "io": "io", "5tswap": "swap", "l3fwd": "l3fwd"}
 
 
 def escape(value):
@@ -63,7 +63,10 @@ def legend(names):
                                          for css, name in names) + "</p>")
 
 
-LEGEND = [(CLASSES[name], title) for name, title in report_text.PROGRAMS.items()]
+def programs_in(report):
+    """Class and title of each program that was measured."""
+    return [(CLASSES[name], title) for name, title in report_text.PROGRAMS.items()
+            if any(name in point["programs"] for point in report["throughput"])]
 
 
 def target_table(report):
@@ -95,7 +98,8 @@ def series(points, names, value):
     """The curves of programs. `value` returns the spread of a program's row."""
     return [(CLASSES[name], [(point["x"], *(value(point["programs"][name])[key]
                                             for key in ("least", "median", "most")))
-                             for point in points]) for name in names]
+                             for point in points if name in point["programs"]])
+            for name in names if any(name in point["programs"] for point in points)]
 
 
 def scaled(key, factor):
@@ -123,20 +127,20 @@ def point_table(report, sweep, points):
     rows = []
     for point in points:
         for name, row in point["programs"].items():
-            ratio = lambda to: "" if to == name else report_text.with_spread(row["ratio_to"][to])
+            ratio = lambda to: "" if to == name or to not in row["ratio_to"] else report_text.with_spread(row["ratio_to"][to])
             rate = row["packets_per_second"]
             rows.append([f"{point['x']:,}", ("name", report_text.PROGRAMS[name]),
                          report_text.with_spread(rate, 1e-6), report_text.with_spread(row["ns_per_packet"]),
                          report_text.number(row["ip_bits_per_second"]["median"] / 1e9), ratio("io"),
-                         ratio("5tswap"), f"{rate['median'] / kernel:.1f}" if kernel else "",
+                         ratio("5tswap"), ratio("l3fwd"), f"{rate['median'] / kernel:.1f}" if kernel else "",
                          f"{row['lost_share']:.2%}"])
     return table([sweep.unit, "", "million packets/s", "ns/packet", "Gb/s", "of testpmd io",
-                  "of 5tswap", "× kernel", "lost"], rows)
+                  "of 5tswap", "of l3fwd", "× kernel", "lost"], rows)
 
 
 def sweep_section(report, sweep, paths):
     parts = [f"<h2>{escape(sweep.title)}</h2>", f"<p class=faint>{escape(sweep.about)}</p>" if sweep.about else "",
-             legend(LEGEND)]
+             legend(programs_in(report))]
     if sweep is scenes.HEADLINE:
         parts.append(headline_bars(report, paths))
     for path, points in paths.items():

@@ -3,7 +3,8 @@
 import scenes
 
 PROGRAMS = {"icrc": "dpdk-ipoib, ICRC", "no_icrc": "dpdk-ipoib, no ICRC", "io": "testpmd io",
-            "5tswap": "testpmd 5tswap"}
+            "5tswap": "testpmd 5tswap", "l3fwd": "l3fwd LPM"}
+BESIDE = ("io", "5tswap", "l3fwd")  # The programs of which every rate is a share.
 OWN = ("icrc", "no_icrc")
 LOSS_WORTH_SAYING = 0.001
 
@@ -99,12 +100,12 @@ def point_lines(point, kernel_rate):
     for name, row in point["programs"].items():
         ratios = row["ratio_to"]
         beside = [f"{ratios[to]['median']:.2f} ({ratios[to]['least']:.2f}-{ratios[to]['most']:.2f})"
-                  if name != to else "" for to in ("io", "5tswap")]
+                  if name != to and to in ratios else "" for to in BESIDE]
         times = f"{row['packets_per_second']['median'] / kernel_rate:.1f}" if kernel_rate else ""
         loss = f"{row['lost_share']:.1%} lost" if row["lost_share"] > LOSS_WORTH_SAYING else ""
         yield (f"{point['x']:>9,} {PROGRAMS[name]:20} {with_spread(row['packets_per_second'], 1e-6):>20} "
                f"{with_spread(row['ns_per_packet']):>22} {row['ip_bits_per_second']['median'] / 1e9:8.1f} "
-               f"{beside[0]:>17} {beside[1]:>17} {times:>7} {loss}").rstrip()
+               f"{beside[0]:>17} {beside[1]:>17} {beside[2]:>17} {times:>7} {loss}").rstrip()
 
 
 def kernel_rate_of(report):
@@ -112,7 +113,7 @@ def kernel_rate_of(report):
 
 
 def render(report):
-    lines = ["dpdk-ipoib beside dpdk-testpmd and the Linux kernel", *about(report), ""]
+    lines = ["dpdk-ipoib beside other DPDK programs and the Linux kernel", *about(report), ""]
     if report["targets"]:
         lines += target_lines(report)
     lines += kernel_lines(report) + latency_lines(report) + scraping_lines(report)
@@ -121,7 +122,7 @@ def render(report):
         for path, points in paths.items():
             lines += ["", f"{scenes.PATHS[path]}, by {sweep.unit}",
                       f"{'':9} {'':20} {'million packets/s':>20} {'ns/packet':>22} {'Gb/s':>8} "
-                      f"{'of testpmd io':>17} {'of 5tswap':>17} {'×kernel':>7}"]
+                      f"{'of testpmd io':>17} {'of 5tswap':>17} {'of l3fwd':>17} {'×kernel':>7}"]
             for point in points:
                 lines += point_lines(point, kernel_rate_of(report))
     if report.get("benchmarks"):

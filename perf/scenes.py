@@ -26,6 +26,12 @@ class Scene:
         return 1 if self.shared else self.workers
 
     @property
+    def suits_l3fwd(self):
+        """True if DPDK's l3fwd can forward the input: IPv4 over Ethernet that its mempool has room for, with one route."""
+        return (self.path == "out" and self.workers == 1 and not self.routes and not self.groups and
+                self.flows <= FLOWS and self.ip_octets <= 1500)
+
+    @property
     def ib_mtu(self):
         return 2048 if self.ip_octets <= 2044 else 4096
 
