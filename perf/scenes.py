@@ -85,7 +85,7 @@ SWEEPS = (
           "Every packet goes to another neighbour, in an order that the processor cannot predict. "
           "From 4,096 neighbours on the input is larger too: testpmd shows the cost of that."),
     Sweep("routes", "Routes", "routes", "IPv4 prefixes", (1, 100, 1000, 10000, 65000), ("out", "in"),
-          "Prefixes of 24 bits behind 1,024 neighbours. The IPv4 table has room for 65,536."),
+          "Prefixes of 24 bits behind 1,024 neighbours. The IPv4 table has room for 65,536 unless route-table.max-prefixes is larger."),
     Sweep("groups", "Multicast groups", "groups", "groups", (1, 16, 256, 1024), ("out",),
           "Each group is routed from an Ethernet port to a link, with its own MGID and MLID."),
     Sweep("burst", "Burst size", "burst", "packets", (4, 8, 16, 32, 64), ("out", "in"),

@@ -50,7 +50,7 @@ struct Draft {
   std::vector<Placed<mgmt::NeighbourEntryConfig>> neighbours;
   std::vector<Placed<mgmt::RarpEntryConfig>> rarp;
   mgmt::NodeConfig node;  ///< The single sections fill their parts of it.
-  Place subnet, worker, generator, neighbour_cache;
+  Place subnet, worker, generator, neighbour_cache, route_table;
 };
 
 /// Runs the checks that concern more than one option.

@@ -55,6 +55,7 @@ std::string print_config(const mgmt::NodeConfig& config) {
   print_entry(s.worker, config, {}, out);
   print_entry(s.generator, config, {}, out);
   print_entry(s.neighbour_cache, config, {}, out);
+  print_entry(s.route_table, config, {}, out);
   return out;
 }
 

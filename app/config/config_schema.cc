@@ -637,6 +637,30 @@ Section<NodeConfig> neighbour_cache_section() {
       }};
 }
 
+Section<NodeConfig> route_table_section() {
+  using E = NodeConfig;
+  constexpr std::int64_t kMax = 1 << 21;
+  return {"route-table",
+          Shape::kSingle,
+          "Limits of the tables of prefixes, which have the routes and the networks and addresses "
+          "of the "
+          "node.",
+          {
+              row<E>(
+                  "max-prefixes", [](auto& c) -> auto& { return c.route_table.max_prefixes; },
+                  Integer{64, kMax}, "Maximum number of IPv4 prefixes."),
+              row<E>(
+                  "max-prefixes6", [](auto& c) -> auto& { return c.route_table.max_prefixes6; },
+                  Integer{64, kMax}, "Maximum number of IPv6 prefixes; 168 octets of memory each."),
+              row<E>(
+                  "max-networks", [](auto& c) -> auto& { return c.route_table.max_networks; },
+                  Integer{64, 1 << 17},
+                  "Maximum number of IPv4 networks of 24 bits that contain longer prefixes or "
+                  "neighbours; 1 KiB of memory each. Neighbours in further networks are found more "
+                  "slowly."),
+          }};
+}
+
 }  // namespace
 
 const Schema& schema() {
@@ -650,7 +674,8 @@ const Schema& schema() {
                               subnet_section(),
                               worker_section(),
                               generator_section(),
-                              neighbour_cache_section()};
+                              neighbour_cache_section(),
+                              route_table_section()};
   return kSchema;
 }
 

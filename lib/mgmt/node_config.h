@@ -146,6 +146,14 @@ struct WorkerConfig {
   std::map<std::string, std::vector<unsigned>> assign;
 };
 
+/// Limits of the tables of prefixes: routes, networks and addresses of the node.
+struct RouteTableConfig {
+  std::uint32_t max_prefixes = 65'536;   ///< IPv4.
+  std::uint32_t max_prefixes6 = 65'536;  ///< IPv6.
+  /// IPv4 networks of 24 bits that contain longer prefixes or neighbours.
+  std::uint32_t max_networks = 4'096;
+};
+
 struct NodeConfig {
   std::vector<HcaConfig> hcas;
   std::vector<LinkConfigEntry> links;
@@ -157,6 +165,7 @@ struct NodeConfig {
   SubnetConfig subnet;
   WorkerConfig worker;
   link::NeighbourConfig neighbour;  ///< [neighbour-cache]
+  RouteTableConfig route_table;
   ForwardMode mode = ForwardMode::kRoute;
   GeneratorConfig generator;
   bool redirects = true;  ///< Hosts get redirects to a better first hop on their own link.

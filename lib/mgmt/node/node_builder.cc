@@ -194,11 +194,17 @@ Status NodeBuilder::create_tables() {
   parts_.tables.rcu.reset(rcu);
   parts_.retirement = std::make_unique<WorkerRetirement>(parts_.workers, *rcu);
   parts_.tables.next_hops = std::make_unique<table::NextHopTable>(rte_rand(), neighbour_capacity());
-  auto prefixes = table::PrefixTable::create(
-      {.name = object_name("ipv4"), .socket = socket_of(0), .seed = rte_rand()}, rcu);
+  auto prefixes =
+      table::PrefixTable::create({.name = object_name("ipv4"),
+                                  .max_prefixes = parts_.config.route_table.max_prefixes,
+                                  .max_groups = parts_.config.route_table.max_networks,
+                                  .socket = socket_of(0),
+                                  .seed = rte_rand()},
+                                 rcu);
   if (!prefixes) return tl::make_unexpected(prefixes.error());
   parts_.tables.prefixes = std::move(*prefixes);
-  auto prefixes6 = table::Prefix6Table::create({.socket = socket_of(0)}, rcu);
+  auto prefixes6 = table::Prefix6Table::create(
+      {.max_prefixes = parts_.config.route_table.max_prefixes6, .socket = socket_of(0)}, rcu);
   if (!prefixes6) return tl::make_unexpected(prefixes6.error());
   parts_.tables.prefixes6 = std::move(*prefixes6);
   return {};

@@ -42,7 +42,12 @@ const std::vector<Case> kCases = {
      "[switch]\na = 1\n",
      {"t.toml:16:2: unknown section \"switch\", allowed: [hca.NAME], [link.NAME], [port.NAME], "
       "[[route]], [[multicast-route]], [[neighbour]], [[rarp]], [subnet], [worker], [generator], "
-      "[neighbour-cache]"}},
+      "[neighbour-cache], [route-table]"}},
+    {"route_table_limits",
+     "[route-table]\nmax-prefixes = 63\nmax-prefixes6 = 2097153\nmax-networks = 131073\n",
+     {"t.toml:17:16: route-table.max-prefixes: invalid value 63, allowed: integer 64-2097152",
+      "t.toml:18:17: route-table.max-prefixes6: invalid value 2097153, allowed: integer 64-2097152",
+      "t.toml:19:16: route-table.max-networks: invalid value 131073, allowed: integer 64-131072"}},
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
      {"t.toml:18:3: port.eth1: unknown key \"speed\", allowed: device, address, mtu, tcp-offload, "

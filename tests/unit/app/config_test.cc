@@ -96,6 +96,11 @@ max-held-per-neighbour = 4
 max-held = 100
 max-held-age = 1
 max-entries = 9
+
+[route-table]
+max-prefixes = 1000000
+max-prefixes6 = 64
+max-networks = 8192
 )";
 
 // The output for a port with a subnet manager contains only attributes that the manager does not

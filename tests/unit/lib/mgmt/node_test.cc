@@ -3,6 +3,8 @@
 
 #include <rte_cycles.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -116,6 +118,28 @@ TEST_F(NodeTest, ANeighbourIsInThePrefixTableWithItsInterface) {
   EXPECT_EQ(hop(), (table::NextHop{table::NextHopKind::kConnected, 0, iface, index}));
   parts.neighbours->remove(index);
   EXPECT_EQ(hop(), network);
+}
+
+TEST_F(NodeTest, TablesOfPrefixesHaveTheConfiguredSizes) {
+  NodeConfig c = config();
+  c.route_table = {.max_prefixes = 64, .max_prefixes6 = 80, .max_networks = 100};
+  const auto built = build_node(
+      c, {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
+  ASSERT_TRUE(built) << built.error().what;
+  NodeControl& control = (*built)->control;
+  const auto fill = [&control](const std::string& to) {
+    for (unsigned n = 0; n < 200; ++n) {
+      const auto prefix = *wire::parse_prefix(fmt::format(fmt::runtime(to), n));
+      if (auto s = control.add_route({.to = prefix, .via = {}, .blackhole = true}); !s)
+        return s.error().what;
+    }
+    return std::string{};
+  };
+  const SharedTables& tables = (*built)->parts->tables;
+  EXPECT_NE(fill("20.0.{}.0/24").find("no room for prefix"), std::string::npos);
+  EXPECT_EQ(tables.prefixes->size(), 64U);
+  EXPECT_NE(fill("fd00:0:0:{}::/64").find("no room for prefix"), std::string::npos);
+  EXPECT_EQ(tables.prefixes6->size(), 80U);
 }
 
 TEST_F(NodeTest, IcmpErrorsAndOwnPacketsWithoutMbufsAreInTheStatistics) {
