@@ -14,9 +14,10 @@ def output(*command, folder=ROOT):
 
 
 def describe():
-    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    info = pathlib.Path("/proc/cpuinfo").read_text()
+    cpu = re.search(r"model name\s*: (.*)", info)
     return {"cpu": cpu[1] if cpu else platform.machine(), "cpus": len(os.sched_getaffinity(0)),
-            "load": os.getloadavg()[0], "kernel": platform.release(),
+            "avx512": "avx512f" in info and "vpclmulqdq" in info, "load": os.getloadavg()[0], "kernel": platform.release(),
             "dpdk": output("pkg-config", "--modversion", "libdpdk"), **revision()}
 
 
