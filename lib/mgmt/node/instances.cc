@@ -168,7 +168,9 @@ LinkInstance::~LinkInstance() {
   control_.reset();
   hca_.retired.destroy_all();
   if (queues_.receive != nullptr) connected_mode().destroy_receive_queue(*queues_.receive);
-  for (fabric::UdQueue* const queue : queues_.ud) hca_.hca->destroy_ud_queue(*queue);
+  // The first one comes last, because the others name it.
+  for (auto queue = queues_.ud.rbegin(); queue != queues_.ud.rend(); ++queue)
+    hca_.hca->destroy_ud_queue(**queue);
 }
 
 fabric::UdQueue* LinkInstance::queue_of(unsigned worker, unsigned workers) const {

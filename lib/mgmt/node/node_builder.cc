@@ -76,7 +76,9 @@ Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std
                                  unsigned workers) {
   LinkQueues queues;
   const auto failed = [&](Error&& error) {
-    for (fabric::UdQueue* const queue : queues.ud) hca.destroy_ud_queue(*queue);
+    // The first one comes last, because the others name it.
+    for (auto queue = queues.ud.rbegin(); queue != queues.ud.rend(); ++queue)
+      hca.destroy_ud_queue(**queue);
     return tl::make_unexpected(std::move(error));
   };
   const unsigned n = std::min<unsigned>(queue_pairs_of(l, workers), hca.capabilities().max_workers);

@@ -164,11 +164,21 @@ TEST_F(SoftWorkers, P14_GroupsOfOneQueuePairGoToItsWorker) {
   EXPECT_EQ(received(node_.queue), 0U);
   EXPECT_EQ(received(other_), 1U);
 
-  m = packet(counting(40), group_ah(node_, broadcast_mgid(), kMlid), wire::kMulticastQpn);
-  ASSERT_EQ(node_.queue->tx_burst(&m, 1), 1);
-  EXPECT_EQ(sent(0).size(), 1U);
-  node_.poll();
-  EXPECT_EQ(received(other_), 0U);
+  // Without and with another link in the partition, whose copy goes another way.
+  fabric::UdQueue* link = nullptr;
+  for (const bool two_links : {false, true}) {
+    if (two_links) {
+      link = node_.hca->create_ud_queue({}).value();
+      ASSERT_TRUE(node_.hca->set_qkey(*link, kQkey));
+      ASSERT_TRUE(node_.hca->attach(*link, broadcast_mgid(), kMlid));
+    }
+    m = packet(counting(40), group_ah(node_, broadcast_mgid(), kMlid), wire::kMulticastQpn);
+    ASSERT_EQ(node_.queue->tx_burst(&m, 1), 1);
+    EXPECT_EQ(sent(0).size(), 1U);
+    node_.poll();
+    EXPECT_EQ(received(other_), 0U) << "it is of the same link";
+  }
+  EXPECT_EQ(received(link), 1U);
   EXPECT_EQ(node_.all_drops(), 0U);
 }
 
