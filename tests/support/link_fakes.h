@@ -197,6 +197,8 @@ class FakeLinkActions final : public LinkActions {
   }
   Status attach(unsigned queue_pair, const wire::Gid& mgid, std::uint16_t mlid) override {
     EXPECT_NE(qpn(queue_pair), 0U) << "attached to a queue pair without hardware";
+    for (const auto& [group, at] : attached)
+      EXPECT_FALSE(group.first == mgid && at == queue_pair) << "the device knows only the MGID";
     if (nb_attached == max_attached) return fail(Errc::kNoResources, "no room for groups");
     ++nb_attached;
     const auto [at, first] = attached.emplace(std::pair{mgid, mlid}, queue_pair);

@@ -34,6 +34,7 @@ class BroadcastGroups final : public LinkGroups {
   void on_created(const wire::Gid&, TimePoint) override {}
   void on_deleted(const wire::Gid&, TimePoint) override {}
 
+  void begin_to_move() override {}
   bool move(std::size_t, TimePoint) override { return false; }
   void tick(TimePoint) override {}
   [[nodiscard]] std::optional<TimePoint> next_deadline() const override { return std::nullopt; }

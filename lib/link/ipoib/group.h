@@ -50,7 +50,7 @@ struct GroupSender {
 };
 
 /// The queue pair that receives a group's packets. It is one of the link's, so that each packet
-/// arrives once.
+/// arrives once, except during the moment of a change from one to another.
 struct GroupAttachment {
   unsigned queue_pair = 0;
   std::uint16_t mlid = 0;

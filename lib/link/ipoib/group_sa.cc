@@ -249,25 +249,33 @@ void GroupTable::on_left(Group& g, GroupMembership& m, const sa::Outcome& outcom
 Status GroupTable::attach(Group& g) {
   const GroupAttachment wanted{place_of(g), g.record.mlid.host()};
   if (g.attached == wanted) return {};
-  // The former queue pair receives until the new one does, so that no packet is lost.
-  if (auto attached = actions_.attach(wanted.queue_pair, g.mgid, wanted.mlid); !attached)
-    return attached;
+  // Devices know an attachment by MGID and queue pair, regardless of the MLID. Another queue pair
+  // is attached before the former one is detached, so that no packet is lost; some arrive twice.
+  if (g.attached && g.attached->queue_pair == wanted.queue_pair) detach(g);
+  if (auto attached = actions_.attach(wanted.queue_pair, g.mgid, wanted.mlid); !attached) {
+    const bool heard =
+        g.attached && g.attached->mlid == wanted.mlid && actions_.qpn(g.attached->queue_pair) != 0;
+    return heard ? Status{} : attached;
+  }
   detach(g);
   g.attached = wanted;
   return {};
 }
 
+void GroupTable::begin_to_move() {
+  to_move_.clear();
+  for (const auto& [mgid, g] : groups_)
+    if (g.attached && g.attached->queue_pair != place_of(g)) to_move_.push_back(mgid);
+}
+
 bool GroupTable::move(std::size_t max, TimePoint now) {
-  std::size_t moved = 0;
-  for (auto& [mgid, g] : groups_) {
-    if (!g.attached || g.attached->queue_pair == place_of(g)) continue;
-    if (moved == max) return true;
-    if (const auto attached = attach(g))
-      ++moved;
-    else
-      report(g, attached.error().what, now);  // It stays where it is.
+  for (; max > 0 && !to_move_.empty(); --max) {
+    Group* const g = find(to_move_.back());
+    to_move_.pop_back();
+    if (g == nullptr || !g->attached) continue;
+    if (const auto attached = attach(*g); !attached) report(*g, attached.error().what, now);
   }
-  return false;
+  return !to_move_.empty();
 }
 
 void GroupTable::detach(Group& g) {

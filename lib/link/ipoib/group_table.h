@@ -38,6 +38,7 @@ class GroupTable final : public LinkGroups {
 
   void resume(const wire::McMemberRecord& broadcast, TimePoint now) override;
   void rejoin(TimePoint now) override;
+  void begin_to_move() override;
   bool move(std::size_t max, TimePoint now) override;
   void suspend() override;
   void prepare_stop() override { stopping_ = true; }
@@ -124,6 +125,7 @@ class GroupTable final : public LinkGroups {
   std::map<wire::IpAddr, unsigned> joins_;
   std::unordered_map<wire::Gid, Group> groups_;
   TimeOrder<wire::Gid> timers_;
+  std::vector<wire::Gid> to_move_;  ///< Groups whose queue pair is no longer that of the spread.
   std::size_t queries_ = 0;
   // Multicast router.
   sa::TransactionId listing_ = sa::kNoTransaction;

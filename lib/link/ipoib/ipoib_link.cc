@@ -143,16 +143,11 @@ Status IpoibLink::on_joined(const wire::McMemberRecord& record, TimePoint now) {
 /// Applies the group's parameters, the first time and after each change.
 Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
   const bool first = !ip_.ready();
-  const bool moved = first || next.broadcast_mlid != parameters_.broadcast_mlid ||
-                     next.broadcast_mgid != parameters_.broadcast_mgid;
   if (first || next.qkey != parameters_.qkey) {
     if (auto set = actions_.set_qkey(next.qkey); !set) return set;
   }
-  if (moved) {
-    if (auto attached = actions_.attach(0, next.broadcast_mgid, next.broadcast_mlid); !attached)
-      return attached;
-    if (!first) actions_.detach(0, parameters_.broadcast_mgid, parameters_.broadcast_mlid);
-  }
+  if (auto attached = attach_broadcast({next.broadcast_mgid, next.broadcast_mlid}); !attached)
+    return attached;
   if (!first && next.broadcast_mgid != parameters_.broadcast_mgid) {
     ip_.forget_broadcast_neighbours();
     paths_.unpin(parameters_.broadcast_mgid);
@@ -267,6 +262,22 @@ Status IpoibLink::join_group(const wire::IpAddr& group, TimePoint now) {
 
 Status IpoibLink::leave_group(const wire::IpAddr& group, TimePoint now) {
   return groups_->leave(group, now);
+}
+
+/// The former attachment ends first: devices know it by MGID and queue pair, regardless of the MLID.
+Status IpoibLink::attach_broadcast(const BroadcastAttachment& wanted) {
+  if (attached_ == wanted) return {};
+  detach_broadcast();
+  const auto [mgid, mlid] = wanted;
+  if (auto attached = actions_.attach(0, mgid, mlid); !attached) return attached;
+  attached_ = wanted;
+  return {};
+}
+
+void IpoibLink::detach_broadcast() {
+  if (!attached_) return;
+  actions_.detach(0, attached_->first, attached_->second);
+  attached_.reset();
 }
 
 // --- Medium ---

@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/link/interface.h"
@@ -134,6 +135,9 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   [[nodiscard]] GroupSurroundings group_surroundings(sa::Client& sa, AddressSink& receiver,
                                                      std::uint64_t seed);
   Status apply(const LinkParameters& next, TimePoint now);
+  using BroadcastAttachment = std::pair<wire::Gid, std::uint16_t>;  // MGID and MLID
+  Status attach_broadcast(const BroadcastAttachment& wanted);
+  void detach_broadcast();
   bool update_mtu();
   void resume_paths(TimePoint now);
   [[nodiscard]] bool has_pkey() const;
@@ -167,6 +171,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   NeighbourSink& sink_;
   LinkCounters counters_;
   LinkParameters parameters_;
+  std::optional<BroadcastAttachment> attached_;
   State state_ = State::kDown;
   std::uint16_t mtu_ = 0;
   /// Set by set_mtu(); empty: limited by the broadcast group only.

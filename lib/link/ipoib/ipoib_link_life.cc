@@ -48,10 +48,9 @@ void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
 void IpoibLink::withdraw(TimePoint now) {
   traps_.stop();
   if (connections_) connections_->stop(now);
-  const bool attached = ip_.ready();
   ip_.withdraw();
   paths_.clear();
-  if (attached) actions_.detach(0, parameters_.broadcast_mgid, parameters_.broadcast_mlid);
+  detach_broadcast();
   parameters_ = {};
   mtu_ = 0;
 }

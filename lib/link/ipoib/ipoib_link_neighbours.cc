@@ -131,6 +131,7 @@ Status IpoibLink::set_queues(unsigned n, TimePoint now) {
   // Neighbours of an earlier change whose messages still wait stay.
   for (const wire::IpAddr& addr : ip_.neighbours().addresses())
     if (moves(addr)) to_tell_.insert(addr);
+  groups_->begin_to_move();
   groups_move_ = true;
   move_due_ = now;
   return {};

@@ -31,8 +31,10 @@ class LinkGroups {
   virtual void resume(const wire::McMemberRecord& broadcast, TimePoint now) = 0;
   /// Confirms every membership with the SA, spread in time; senders stay usable.
   virtual void rejoin(TimePoint now) = 0;
+  /// The spread over queue pairs has changed: move() follows until it returns false.
+  virtual void begin_to_move() = 0;
   /// Moves up to `max` groups to the queue pairs that the spread now gives them. Returns true if
-  /// more of them have to move.
+  /// more of them have to move. A group that the device cannot attach stays where it is heard.
   virtual bool move(std::size_t max, TimePoint now) = 0;
   /// The link lost its partition or device: withdraws everything and sends nothing to the SA. The
   /// joined groups are kept for resume(). Memberships that the SA may still count are kept too, so

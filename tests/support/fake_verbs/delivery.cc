@@ -339,9 +339,10 @@ void deliver(const Message& message) {
   std::vector<Qp*> receivers;
   for (const auto& [qpn, qp] : state.qps) {
     if (qp->attr.port_num == 0 || qp->port().attr.state != IBV_PORT_ACTIVE) continue;
-    const bool reached = multicast
-                             ? message.global && qp->groups.contains({message.dgid, message.dlid})
-                             : owns_lid(qp->port(), message.dlid);
+    const bool reached = multicast ? message.global &&
+                                         qp->groups.contains({message.dgid, message.dlid}) &&
+                                         qp->mgids.contains(message.dgid)
+                                   : owns_lid(qp->port(), message.dlid);
     anybody |= reached;
     if (reached && (multicast || qpn == message.dest_qpn)) receivers.push_back(qp);
   }

@@ -468,6 +468,7 @@ int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   const auto mgid = gid_of(*gid);
   if (qp->qp_type != IBV_QPT_UD || !mgid.is_multicast() || !ipoib::wire::is_multicast_lid(lid))
     return EINVAL;
+  of(qp).mgids.insert(mgid);
   if (of(qp).groups.insert({mgid, lid}).second) ++of(qp->context).live.attachments;
   return 0;
 }
@@ -476,6 +477,7 @@ int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   const Lock lock{State::get().mutex};
   if (const int error = obstacle(qp->context, Call::kDetachMcast); error != 0) return error;
   if (of(qp).groups.erase({gid_of(*gid), lid}) == 0) return EINVAL;
+  of(qp).mgids.erase(gid_of(*gid));
   --of(qp->context).live.attachments;
   return 0;
 }

@@ -162,6 +162,8 @@ struct Qp : ibv_qp_ex {
   std::uint64_t next_send = 0;
   ReceiveQueue own_receives;
   std::set<std::pair<wire::Gid, std::uint16_t>> groups;
+  /// The groups that the hardware knows: like mlx5, it does not see their MLIDs.
+  std::set<wire::Gid> mgids;
   std::uint32_t next_psn = 0;      ///< PSN of the next message sent.
   std::uint32_t expected_psn = 0;  ///< PSN of the next message received.
   bool established = false;

@@ -273,9 +273,9 @@ class SpreadGroups : public ::testing::Test {
     }
     return all;
   }
-  void port_goes_and_returns() {
+  void port_goes_and_returns(fabric::PortEvent lost) {
     device().attr.state = fabric::PortState::kDown;
-    node().link->on_port_event(fabric::PortEvent::kPortDown, f.now);
+    node().link->on_port_event(lost, f.now);
     f.run_for(1s);
     device().attr.state = fabric::PortState::kActive;
     node().link->on_port_event(fabric::PortEvent::kPortActive, f.now);
@@ -303,14 +303,28 @@ TEST_F(SpreadGroups, P14_LeftGroupsAreDetachedFromTheirQueuePairs) {
 
 // A device that returns may have less hardware than before, or more.
 TEST_F(SpreadGroups, P14_GroupsFollowTheQueuePairsThatExist) {
-  for (const unsigned made : {2U, 1U, 3U}) {
-    SCOPED_TRACE(made);
-    device().made_queue_pairs = made;
-    port_goes_and_returns();
-    const auto all = groups_of_queue_pairs();
-    EXPECT_EQ(all.size(), made);
-    EXPECT_LT(all.rbegin()->first, made);
-  }
+  for (const fabric::PortEvent lost : {fabric::PortEvent::kFatal, fabric::PortEvent::kPortDown})
+    for (const unsigned made : {2U, 1U, 3U}) {
+      SCOPED_TRACE(made);
+      device().made_queue_pairs = made;
+      port_goes_and_returns(lost);
+      const auto all = groups_of_queue_pairs();
+      EXPECT_EQ(all.size(), made);
+      EXPECT_LT(all.rbegin()->first, made);
+    }
+}
+
+// The SM may give a group another MLID after a restart.
+TEST_F(SpreadGroups, P14_AnotherMlidReplacesTheFormer) {
+  const auto before = groups_of_queue_pairs();
+  const auto former = rows();
+  // The restarted one has another node's group first.
+  f.restart_administrator();
+  f.run_for(200s);
+  EXPECT_EQ(groups_of_queue_pairs(), before);
+  unsigned renumbered = 0;
+  for (const auto& [addr, row] : rows()) renumbered += row.mlid != former.at(addr).mlid;
+  EXPECT_GT(renumbered, 0U);
 }
 
 TEST_F(SpreadGroups, P14_GroupsMoveWithTheNumberOfQueues) {
@@ -334,6 +348,9 @@ TEST_F(SpreadGroups, P14_GroupsThatCannotMoveStay) {
   f.run_for(100ms);
   EXPECT_EQ(device().attached, before);
   EXPECT_GT(node().link->next_deadline().value_or(kNever), f.now + 1ms) << "no more attempts";
+  f.run_for(200s);  // Memberships are confirmed meanwhile.
+  EXPECT_EQ(device().attached, before);
+  for (const auto& [addr, row] : rows()) EXPECT_EQ(row.state, "member") << row.reason;
   device().max_attached = SIZE_MAX;
   ASSERT_TRUE(node().link->set_queues(1, f.now));
   f.run_for(100ms);
