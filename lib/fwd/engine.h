@@ -3,6 +3,7 @@
 // engine once a loop; an engine does not look at the mode.
 #pragma once
 
+#include "lib/fabric/sender_samples.h"
 #include "lib/fwd/burst.h"
 #include "lib/fwd/context.h"
 #include "lib/fwd/modes.h"
@@ -17,6 +18,7 @@ struct Owned {
   std::uint16_t ethdev_queue = 0;                 ///< kEthernet only.
   fabric::UdQueue* ud_queue = nullptr;            ///< Null: not a UD queue.
   fabric::ReceiveQueue* receive_queue = nullptr;  ///< The link's connections; null: other packets.
+  fabric::SenderSamples* senders = nullptr;       ///< The senders to `ud_queue`; null: not sampled.
 };
 
 /// Takes a burst of one interface, from the link header to Tx or another end. While `forwarding` is

@@ -8,6 +8,7 @@
 
 #include "lib/base/counters.h"
 #include "lib/base/result.h"
+#include "lib/fabric/sender_samples.h"
 #include "lib/fwd/latency_recorder.h"
 #include "lib/fwd/stats.h"
 #include "lib/fwd/worker_config.h"
@@ -50,6 +51,8 @@ class Worker {
   [[nodiscard]] const InterfaceCounters& local_counters() const noexcept;
   /// Time-stamped packets that this worker received.
   [[nodiscard]] const LatencyRecorder& latency() const noexcept;
+  /// Senders to this worker's queue pair of a link; null: it has none, or is the only one.
+  [[nodiscard]] const fabric::SenderSamples* senders(table::InterfaceId iface) const noexcept;
   /// Seconds since the process started when this worker last sent to the neighbour; 0: never.
   [[nodiscard]] std::uint32_t last_used_s(table::NeighbourIndex index) const noexcept;
 

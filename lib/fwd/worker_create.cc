@@ -83,10 +83,13 @@ Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::Neighbou
       }
     } else if (config.queues[i].ud != nullptr) {
       queue.ud_queue = config.queues[i].ud;
+      if (entry.ud_queues.size() > 1)
+        queue.senders = senders.emplace_back(std::make_unique<fabric::SenderSamples>()).get();
       owned.push_back(queue);
     }
     if (entry.receive_queue != nullptr && entry.owner == number) {
       queue.ud_queue = nullptr;
+      queue.senders = nullptr;
       queue.receive_queue = entry.receive_queue;
       owned.push_back(queue);
     }

@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "lib/fabric/hca.h"
+#include "lib/fabric/sender_samples.h"
 #include "lib/fwd/context.h"
 #include "lib/fwd/engine.h"
 #include "lib/fwd/generate.h"
@@ -27,6 +29,7 @@ struct Worker::State {
 
   // Set up once, read every loop.
   std::vector<Owned> owned;
+  std::vector<std::unique_ptr<fabric::SenderSamples>> senders;
   std::vector<Device> devices;
   std::vector<rte_ring*> handoff_in;
   rte_ring* down;

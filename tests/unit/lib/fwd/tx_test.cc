@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/fwd/modes/io_forward.h"
+#include "tests/support/mbufs.h"
 #include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
