@@ -100,6 +100,9 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   /// Spreads them over the first `n` queue pairs from now on. Neighbours and groups with another
   /// queue pair than before move one after another. kInvalidArgument: the link has fewer.
   Status set_queues(unsigned n, TimePoint now);
+  /// Moves neighbours from a queue pair with much load to one with little. `loads`: of all queue
+  /// pairs, in a period after the previous call.
+  void balance(std::span<const QueueLoad> loads, TimePoint now);
 
  private:
   struct StaticNeighbour {
@@ -179,7 +182,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   std::optional<std::uint32_t> reported_qkey_;
   std::map<wire::IpAddr, StaticNeighbour> statics_;
   std::optional<TimePoint> stop_by_;
-  QueueSpread spread_;              ///< Spreads peers.
+  PeerSpread spread_;
   std::set<wire::IpAddr> to_tell_;  ///< Neighbours with another queue pair than before.
   bool groups_move_ = false;        ///< Groups may have another queue pair than before.
   TimePoint move_due_{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/log.h"
 #include "lib/link/ipoib/ipoib_link.h"
 
 namespace ipoib::link {
@@ -135,6 +136,21 @@ Status IpoibLink::set_queues(unsigned n, TimePoint now) {
   groups_move_ = true;
   move_due_ = now;
   return {};
+}
+
+void IpoibLink::balance(std::span<const QueueLoad> loads, TimePoint now) {
+  const unsigned n = std::min(told_queue_pairs(), static_cast<unsigned>(loads.size()));
+  // Packets of neighbours that are moving arrive at the queue pairs that they had.
+  if (!config_.balance || n < 2 || state_ != State::kUp || is_moving()) return;
+  const auto moved = spread_.balance(
+      loads.first(n), [this] { return paths_.ports(); }, now);
+  for (const wire::Gid& gid : moved) {
+    to_tell_.merge(paths_.users_of(gid));
+    log(LogArea::kLink, LogLevel::kInfo, "{}: the host with GID {} moves to queue pair {}",
+        config_.name, wire::to_string(gid), actions_.qpn(spread_.queue_pair_of(gid, n)));
+  }
+  counters_.neighbours_moved += to_tell_.size();
+  move_due_ = now;
 }
 
 /// Tells the next neighbours, by unicast requests that name their queue pairs, and moves the next

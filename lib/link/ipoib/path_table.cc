@@ -95,6 +95,26 @@ std::optional<PathTable::ReadyPath> PathTable::ready_path(const wire::Gid& gid) 
   return ReadyPath{p->attr, p->mtu_code};
 }
 
+std::unordered_map<std::uint16_t, wire::Gid> PathTable::ports() const {
+  std::unordered_map<std::uint16_t, wire::Gid> ports;
+  std::set<std::uint16_t> shared;
+  for (const auto& [key, p] : paths_) {
+    if (p.state != PathState::kReady || p.attr.global) continue;
+    for (const std::uint16_t lid : {p.attr.dlid, p.heard}) {
+      const auto [it, added] = ports.try_emplace(lid, key.gid);
+      if (!added && it->second != key.gid) shared.insert(lid);
+    }
+  }
+  shared.insert(0);  // The LID of no port.
+  for (const std::uint16_t lid : shared) ports.erase(lid);
+  return ports;
+}
+
+std::set<wire::IpAddr> PathTable::users_of(const wire::Gid& gid) const {
+  const Path* const p = find(gid);
+  return p == nullptr ? std::set<wire::IpAddr>{} : p->users;
+}
+
 void PathTable::describe(const wire::HwAddr& hw, table::Neighbour& out) const {
   const Path* p = find(key_of(hw));
   if (p == nullptr) return;

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The queue pair of a link that receives from a neighbour or from a multicast group.
+// The queue pair of a link that receives from a peer or from a multicast group: by a hash of its
+// GID, and for peers until measured load moves them to another one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
 
+#include "lib/base/clock.h"
 #include "lib/wire/gid.h"
 
 namespace ipoib::link {
@@ -29,6 +37,54 @@ class QueueSpread {
   }
 
   std::uint64_t key_;
+};
+
+/// The load of a queue pair and of its worker in a period.
+struct QueueLoad {
+  double busy = 0;      ///< Share of the period in which the worker had packets, 0 to 1.
+  double received = 0;  ///< Part of `busy` for the packets of this queue pair.
+  /// Source LIDs of a sample of these packets; 0: multicast.
+  std::vector<std::uint16_t> senders;
+};
+
+class PeerSpread {
+ public:
+  /// Peers that one call of balance() moves.
+  static constexpr std::size_t kMovesAtOnce = 16;
+  /// A peer that moved stays for this time.
+  static constexpr Duration kStay = std::chrono::seconds(60);
+
+  using PortsByLid = std::unordered_map<std::uint16_t, wire::Gid>;
+
+  explicit PeerSpread(std::uint64_t key) : hash_{key} {}
+
+  /// Returns a number below `n`, which is at least 1.
+  [[nodiscard]] unsigned queue_pair_of(const wire::Gid& gid, unsigned n) const {
+    const auto it = moved_.find(gid);
+    if (it != moved_.end() && it->second.queue_pair < n) return it->second.queue_pair;
+    return hash_.queue_pair_of(gid, n);
+  }
+  /// Moves peers from the busiest of the `loads.size()` queue pairs to the idlest one if the first is
+  /// short of time and the second has much more of it. Returns the moved peers. A peer whose load
+  /// alone is about the difference stays, because it would only take the shortage along. `ports`
+  /// is called only if there is a difference. Moved peers that are not among them are forgotten.
+  std::vector<wire::Gid> balance(std::span<const QueueLoad> loads,
+                                 const std::function<PortsByLid()>& ports, TimePoint now);
+
+ private:
+  struct Moved {
+    unsigned queue_pair;
+    TimePoint at;
+  };
+  struct Candidate {
+    wire::Gid gid;
+    double load;
+  };
+  [[nodiscard]] std::vector<Candidate> candidates(unsigned from, std::span<const QueueLoad> loads,
+                                                  const PortsByLid& ports, TimePoint now) const;
+
+  QueueSpread hash_;
+  std::unordered_map<wire::Gid, Moved> moved_;
 };
 
 }  // namespace ipoib::link

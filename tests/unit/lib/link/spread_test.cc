@@ -237,6 +237,76 @@ TEST_F(SpreadChange, P14_NumbersThatTheLinkDoesNotHaveAreRefused) {
   EXPECT_EQ(run(100ms), 0U);
 }
 
+/// Management measures the loads of the workers.
+class SpreadByLoad : public SpreadChange {
+ protected:
+  /// Loads of which host `n` is a third, at the queue pair that it has.
+  std::vector<QueueLoad> loads(unsigned n) {
+    std::vector<QueueLoad> all(kQueuePairs);
+    QueueLoad& hot = all[knows.at(ip(address(n))) - kFirstQpn];
+    hot.busy = hot.received = 0.9;
+    hot.senders.assign(200, 0);
+    hot.senders.insert(hot.senders.end(), 100, static_cast<std::uint16_t>(100 + n));
+    return all;
+  }
+};
+
+TEST_F(SpreadByLoad, P14_AHostLeavesABusyWorkerByOneMessage) {
+  const unsigned host = 7;
+  const std::uint32_t before = knows.at(ip(address(host)));
+  b.link.balance(loads(host), b.now);
+  EXPECT_EQ(behind(), 1U) << "show neigh says where it will send";
+  EXPECT_EQ(run(100ms), 1U);
+  EXPECT_EQ(behind(), 0U);
+  EXPECT_NE(knows.at(ip(address(host))), before);
+  EXPECT_EQ(b.link.counters().neighbours_moved, 1U);
+}
+
+TEST_F(SpreadByLoad, P14_AHostIsLeftAloneIfItsPortIsNotKnown) {
+  auto all = loads(7);
+  for (QueueLoad& load : all)
+    for (std::uint16_t& lid : load.senders) lid = lid == 0 ? lid : 999;
+  b.link.balance(all, b.now);
+  // Another port has the LID too.
+  static_cast<void>(b.resolve("10.0.0.200", b.add_host(0x999, 0x50, 108)));
+  b.run_for(1s);
+  b.link.balance(loads(8), b.now);
+  EXPECT_EQ(b.link.counters().neighbours_moved, 0U);
+  EXPECT_EQ(run(100ms), 0U);
+}
+
+TEST_F(SpreadByLoad, P14_NoHostMovesWhileOthersDoOrTheLinkIsDown) {
+  ASSERT_TRUE(b.link.set_queues(2, b.now));
+  b.link.balance(loads(7), b.now);
+  EXPECT_EQ(b.link.counters().neighbours_moved, 0U);
+  static_cast<void>(run(1s));
+  b.actions.attr.state = fabric::PortState::kDown;
+  b.on_port_event(fabric::PortEvent::kPortDown, 10ms);
+  b.link.balance(loads(7), b.now);
+  EXPECT_EQ(b.link.counters().neighbours_moved, 0U);
+}
+
+TEST_F(SpreadByLoad, P14_OnlyQueuePairsOfTheSpreadTakePart) {
+  ASSERT_TRUE(b.link.set_queues(1, b.now));
+  static_cast<void>(run(1s));
+  b.link.balance(loads(7), b.now);
+  EXPECT_EQ(b.link.counters().neighbours_moved, 0U);
+}
+
+TEST(SpreadOption, P14_HostsStayIfConfigured) {
+  SimIpoibLink link{SimIpoibLink::config_with([](LinkConfig& c) { c.balance = false; })};
+  link.actions.own_queue_pairs = kQueuePairs;
+  link.bring_up();
+  static_cast<void>(link.resolve("10.0.0.2", link.add_host(0x102, 0x50, 102)));
+  link.run_for(1s);
+  for (unsigned hot = 0; hot < kQueuePairs; ++hot) {
+    std::vector<QueueLoad> all(kQueuePairs);
+    all[hot] = {.busy = 0.9, .received = 0.3, .senders = std::vector<std::uint16_t>(100, 102)};
+    link.link.balance(all, link.now);
+  }
+  EXPECT_EQ(link.link.counters().neighbours_moved, 0U);
+}
+
 /// A link with many groups, on a fabric with an SA.
 class SpreadGroups : public ::testing::Test {
  protected:
