@@ -359,6 +359,10 @@ Section<LinkConfigEntry> link_section() {
                  "With several queue pairs, ARP requests to all hosts have no sender, because all "
                  "hosts would send to its queue pair. false: they have one, and hosts move back to "
                  "their queue pairs with the next unicast message."),
+          row<E>(
+              "balance", &E::balance, Boolean{},
+              "With several queue pairs, neighbours move from the queue pair of a busy worker to "
+              "that of an idle one."),
           row<E>("copy-to-routers", &E::copy_to_routers, Boolean{},
                  "Also send each multicast datagram to the all-routers group, for multicast "
                  "routers that do not join every group."),

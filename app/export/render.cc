@@ -192,6 +192,7 @@ Json counters_json(const mgmt::LinkInfo& link) {
                    {"group_frames_unsent", c.group_frames_unsent},
                    {"via_all_routers", c.via_all_routers},
                    {"subscriptions_failed", c.subscriptions_failed},
+                   {"neighbours_moved", c.neighbours_moved},
                    {"sidr_asked", c.sidr.asked},
                    {"sidr_answered", c.sidr.answered},
                    {"sidr_timed_out", c.sidr.timed_out},

@@ -93,6 +93,7 @@ struct LinkConfigEntry {
   bool copy_to_routers = false;  ///< Each multicast datagram is also sent to the all-routers group.
   unsigned queue_pairs = 0;      ///< Limit of UD queue pairs; 0: one for each worker.
   bool anonymous_requests = true;  ///< With several queue pairs: ARP requests without a sender.
+  bool balance = true;  ///< With several queue pairs: neighbours leave those of busy workers.
 };
 
 struct PortConfig {

@@ -381,6 +381,7 @@ Status NodeBuilder::create_links() {
     config.ip6 = l.ip.ip6;
     config.all_nodes = l.all_nodes;
     config.anonymous_requests = l.anonymous_requests;
+    config.balance = l.balance;
     config.connected = connection_config(l);
     config.group.send_only = l.send_only;
     config.group.flood_absent = l.flood_absent;

@@ -45,7 +45,8 @@ NodeRunner::NodeRunner(NodeParts& parts, NodeControlImpl& control, PortDevices& 
       devices_{devices},
       traffic_{traffic},
       capture_{capture},
-      trace_{trace} {}
+      trace_{trace},
+      balance_{parts} {}
 
 void NodeRunner::run() {
   if (auto s = launch_workers(); !s) {
@@ -128,6 +129,7 @@ void NodeRunner::run_timers() {
       control_.bring_up(*slot->control);
     }
   }
+  balance_.advance(t);
   parts_.multicast->update_state(t);
   if (due(parts_.multicast->router().next_deadline())) parts_.multicast->router().tick(t);
 }

@@ -6,6 +6,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/mgmt/node/load_balance.h"
 
 namespace ipoib::mgmt {
 
@@ -57,6 +58,7 @@ class NodeRunner {
   TestTrafficImpl& traffic_;
   Capture& capture_;
   PacketTrace& trace_;
+  LoadBalance balance_;
   TimePoint next_carrier_check_{};
 };
 

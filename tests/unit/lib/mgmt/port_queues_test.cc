@@ -3,14 +3,19 @@
 // a node whose workers share a port.
 #include <rte_bus_vdev.h>
 #include <rte_cycles.h>
+#include <rte_random.h>
 #include <rte_thash.h>
 
 #include <map>
 
+#include "drivers/soft/soft_frame.h"
 #include "lib/mgmt/device/eth_device.h"
 #include "lib/mgmt/node/node_assembly.h"
 #include "lib/mgmt/node/node_builder.h"
+#include "lib/wire/arp.h"
+#include "lib/wire/frame.h"
 #include "tests/support/device_faults.h"
+#include "tests/support/sim_tsc.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
@@ -158,17 +163,17 @@ struct TwoQueues {
 
 struct SharedPortTest : NodeFixture {
   /// Workers 1 and 0 share eth0, in this order; worker 0 owns the cable.
-  void begin(NodeConfig c) {
+  void begin(NodeConfig c, const HcaFactory& make_hca = make_soft, TscClock tsc = real_tsc) {
     c.ports[0].device = port.name;
     c.worker.count = 2;
     c.worker.assign = {{"eth0", {1, 0}}, {"soft0", {0}}};
-    auto built = build_node(
-        c, {0, {1, 2}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
+    auto built = build_node(c, {0, {1, 2}}, make_hca, tsc, 1);
     ASSERT_TRUE(built) << built.error().what;
     node = std::move(*built);
     node->runner.start();
     for (int i = 0; i < 10; ++i) pass();
   }
+  static std::uint64_t real_tsc() noexcept { return rte_rdtsc(); }
   void pass() {
     node->runner.run_once();
     for (WorkerHandle& w : node->parts->workers.all()) w.worker->iterate(node->parts->clock.tsc());
@@ -246,6 +251,102 @@ TEST_F(SharedPortTest, P14_QueuePairsOfALinkAreLimited) {
   EXPECT_EQ(std::count_if(queues.begin(), queues.end(),
                           [](const QueueTotals& q) { return q.interface == "ib0"; }),
             1);
+}
+
+/// Time passes by ticks only. Both workers have a queue pair of ib0, and hosts with the LIDs 9 to 24
+/// are its neighbours.
+struct LoadTest : SharedPortTest {
+  static Result<std::unique_ptr<fabric::Hca>> make_timed(const HcaConfig& c,
+                                                         const HcaResources& r) {
+    return make_soft_by(c, r, &test::read_sim_tsc);
+  }
+  void start() {
+    test::sim_tsc = 77 * rte_get_tsc_hz();
+    rte_srand(1);  // The keys of hashes.
+    NodeConfig c = config();
+    c.hcas[0].wire = wide.name;
+    for (std::uint16_t lid = 9; lid < 25; ++lid)
+      c.neighbours.push_back({"ib0", host(lid),
+                              fmt::format("00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:"
+                                          "0c:{:02x}",
+                                          lid),
+                              lid});
+    begin(c, make_timed, &test::read_sim_tsc);
+    for (int i = 0; i < 500; ++i) tick();
+    ASSERT_EQ(link().state, "up");
+  }
+  static wire::IpAddr host(std::uint16_t lid) { return wire::IpAddr::v4(0x0a00'0000U + lid); }
+  LinkInfo link() const { return node->faces.view.links()[0]; }
+  void tick() {
+    test::sim_tsc += rte_get_tsc_hz() / 1000;
+    pass();
+  }
+  /// The port with that LID sends packets of an unknown type to the queue pair of worker 0, one by
+  /// each queue of the cable.
+  void give_packets(std::uint16_t from) {
+    const std::array<std::byte, 8> payload{std::byte{0x12}, std::byte{0x34}};
+    std::vector<std::byte> frame(sizeof(soft::EthHdr) + 64);
+    frame[12] = std::byte{0x88};
+    frame[13] = std::byte{0xb5};
+    const LinkInfo to = link();
+    frame.resize(sizeof(soft::EthHdr) +
+                 wire::build_ud_packet({.dlid = to.lid,
+                                        .slid = from,
+                                        .dest_qp = to.qpn,
+                                        .src_qp = 0x4a7,
+                                        .qkey = to.parameters.qkey},
+                                       payload, std::span{frame}.subspan(sizeof(soft::EthHdr))));
+    for (rte_ring* ring : wide.in) give(ring, frame);
+  }
+  unsigned queue_pair_of(std::uint16_t lid) const {
+    const auto row = node->parts->links[0]->control().neighbour(host(lid), node->parts->now());
+    return node->parts->links[0]->control().queue_pair_for(*wire::parse_hw_addr(row->lladdr));
+  }
+  /// QPNs in the ARP packets to the host that the node has sent.
+  std::vector<std::uint32_t> named_to(std::uint16_t lid) {
+    std::vector<std::uint32_t> qpns;
+    for (rte_ring* ring : wide.out) {
+      while (rte_mbuf* const m = test::next_of(ring)) {
+        const auto frame = test::take(m);
+        const std::span packet = std::span{frame}.subspan(sizeof(soft::EthHdr));
+        if (wire::read<wire::Lrh>(packet)->dlid.host() != lid) continue;
+        const auto arp =
+            wire::parse_arp(wire::LinkKind::kInfiniband, packet.subspan(8 + 12 + 8 + 4));
+        if (arp) qpns.push_back(arp->sender_hw.datagram_addr().qpn);
+      }
+    }
+    return qpns;
+  }
+
+  TwoQueues wide;
+};
+
+// Half of the packets that keep worker 0 busy are one host's.
+TEST_F(LoadTest, P14_AHostLeavesABusyWorker) {
+  start();
+  std::uint16_t lid = 9;
+  while (lid < 25 && queue_pair_of(lid) != 0) ++lid;
+  ASSERT_LT(lid, 25);
+  static_cast<void>(named_to(lid));
+  const auto pass_period = [&](bool busy) {
+    for (int i = 0; i < 5'050; ++i) {
+      if (busy) {
+        give_packets(lid);
+        give_packets(0x77);  // No neighbour.
+      }
+      tick();
+    }
+  };
+  pass_period(false);
+  EXPECT_EQ(link().counters.neighbours_moved, 0U) << "nothing is received";
+  pass_period(true);
+  pass_period(true);
+  EXPECT_EQ(link().counters.neighbours_moved, 1U);
+  EXPECT_EQ(queue_pair_of(lid), 1U);
+  const auto* const other = node->parts->links[0]->queues().ud[1];
+  EXPECT_EQ(named_to(lid), (std::vector{other->qpn()}));
+  pass_period(true);
+  EXPECT_EQ(link().counters.neighbours_moved, 1U) << "it has a rest";
 }
 
 // Packets on all queues that no worker has taken are dropped and counted.

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/mgmt/node/load_balance.h"
+
+#include <algorithm>
+
+#include "lib/mgmt/node/node_parts.h"
+
+namespace ipoib::mgmt {
+
+void LoadBalance::advance(TimePoint now) {
+  if (parts_.workers.all().size() < 2 || now < due_) return;
+  due_ = now + kPeriod;
+  const std::vector<WorkerLoad> workers = measure_workers();
+  for (const auto& l : parts_.links)
+    if (l->queue_pairs() > 1) l->control().balance(measure(*l, workers), now);
+}
+
+std::vector<LoadBalance::WorkerLoad> LoadBalance::measure_workers() {
+  const std::vector<WorkerHandle>& all = parts_.workers.all();
+  const std::uint64_t tsc = parts_.clock.tsc();
+  const auto cycles = static_cast<double>(tsc - std::exchange(begin_tsc_, tsc));
+  workers_.resize(all.size());
+  std::vector<WorkerLoad> loads;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const fwd::Worker& w = *all[i].worker;
+    WorkerMark now{.busy_cycles = w.stats().busy_cycles.get()};
+    for (const auto& slot : parts_.interfaces)
+      now.packets += w.counters(slot->control->id()).rx_packets.get();
+    const WorkerMark before = std::exchange(workers_[i], now);
+    const double busy = static_cast<double>(now.busy_cycles - before.busy_cycles) / cycles;
+    const auto packets = static_cast<double>(now.packets - before.packets);
+    loads.push_back({.busy = std::min(busy, 1.0), .per_packet = busy / std::max(packets, 1.0)});
+  }
+  return loads;
+}
+
+std::vector<link::QueueLoad> LoadBalance::measure(const LinkInstance& link,
+                                                  const std::vector<WorkerLoad>& workers) {
+  std::vector<link::QueueLoad> loads;
+  for (unsigned i = 0; i < link.queue_pairs(); ++i) {
+    const unsigned number = link.worker_of(i, static_cast<unsigned>(workers.size()));
+    const fwd::Worker& w = *parts_.workers.all()[number].worker;
+    const table::InterfaceId id = link.config().id;
+    QueueMark& mark = queues_[{id, number}];
+    const std::uint64_t packets = w.counters(id).rx_packets.get();
+    link::QueueLoad& load = loads.emplace_back();
+    load.busy = workers[number].busy;
+    load.received = workers[number].per_packet *
+                    static_cast<double>(packets - std::exchange(mark.packets, packets));
+    if (const fabric::SenderSamples* const senders = w.senders(id))
+      load.senders = senders->since(mark.samples);
+  }
+  return loads;
+}
+
+}  // namespace ipoib::mgmt

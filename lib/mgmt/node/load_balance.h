@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Measures the load of workers and of the links' queue pairs, by which links move neighbours.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/link/ipoib/queue_spread.h"
+#include "lib/table/neighbour.h"
+
+namespace ipoib::mgmt {
+
+class LinkInstance;
+struct NodeParts;
+
+class LoadBalance {
+ public:
+  /// A period. Its length is that of the pause between moves.
+  static constexpr Duration kPeriod = std::chrono::seconds(5);
+
+  explicit LoadBalance(NodeParts& parts) : parts_{parts} {}
+
+  /// Ends the period if it is over, and passes every link its loads. Call it once a turn.
+  void advance(TimePoint now);
+
+ private:
+  /// Totals at the end of the previous period.
+  struct WorkerMark {
+    std::uint64_t busy_cycles = 0, packets = 0;
+  };
+  struct QueueMark {
+    std::uint64_t packets = 0, samples = 0;
+  };
+  struct WorkerLoad {
+    double busy = 0;
+    double per_packet = 0;
+  };
+  [[nodiscard]] std::vector<WorkerLoad> measure_workers();
+  [[nodiscard]] std::vector<link::QueueLoad> measure(const LinkInstance& link,
+                                                     const std::vector<WorkerLoad>& workers);
+
+  NodeParts& parts_;
+  TimePoint due_{};
+  std::uint64_t begin_tsc_ = 0;
+  std::vector<WorkerMark> workers_;
+  std::map<std::pair<table::InterfaceId, unsigned>, QueueMark> queues_;  ///< Key: link and worker.
+};
+
+}  // namespace ipoib::mgmt
