@@ -16,8 +16,19 @@ scenario_host b
 lab_space a
 lab_cable a "$CABLE_MTU"
 scenario_config a 1500 net_tap0 net_af_packet1
-node_start a "$LAB_DIR/a.toml" --vdev=net_tap0,iface=eth0 "$(cable_device a),qpairs=2" -- --prometheus 127.0.0.1:0
-node_ready a
+# Each run of node a spreads its neighbours by another hash key. Worker 1 owns the link: node b, which has LID 2, has to be
+# worker 0's, so that it moves when the link gets one queue.
+for _ in {1..30}; do
+  node_start a "$LAB_DIR/a.toml" --vdev=net_tap0,iface=eth0 "$(cable_device a),qpairs=2" -- --prometheus 127.0.0.1:0
+  node_ready a
+  wait_for 20 "the link of node a to come up" link_up a
+  expect "neigh add" "$(cli a "neigh add ib0 10.0.0.99 lladdr 00:00:00:50:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:02 lid 2")" ""
+  serves=$(cli a "show neigh json" | json '[x["worker"] for x in d if x["address"] == "10.0.0.99"][0]')
+  expect "neigh del" "$(cli a "neigh del ib0 10.0.0.99")" ""
+  ((serves == 0)) && break
+  node_stop a
+done
+expect "worker that serves node b" "$serves" 0
 scenario_node b
 # net_tap gives the kernel's end of the TAP its own MAC address.
 ip -n "$LAB-a" link set eth0 address 02:00:00:00:00:01 up
@@ -30,7 +41,7 @@ expect "receive queues" "$(port_field rx_queues)" 2
 expect "transmit queues" "$(port_field tx_queues)" 2
 expect "workers" "$(port_field workers)" "[0, 1]"
 
-metrics=$(sed -nE 's|.*serving metrics at http://127\.0\.0\.1:([0-9]+)/metrics|\1|p' "$LAB_DIR/a.log")
+metrics=$(sed -nE 's|.*serving metrics at http://127\.0\.0\.1:([0-9]+)/metrics|\1|p' "$LAB_DIR/a.log" | tail -n 1)
 # packets DIRECTION WORKER: those on eth0 by the queue that the worker has there.
 packets() {
   in_host a "$(dirname "${BASH_SOURCE[0]}")/scrape.py" "$metrics" \
@@ -72,27 +83,27 @@ expect "queue pairs of the flows" "$(cut -f 1 <<<"$pairs" | sort -u | wc -l)" 2
 
 # --- Messages of node a to node b name the queue pair of one worker. This worker receives the packets of node b, and sends
 # them by its own queue of the port.
-serves=$(cli a "show neigh json" | json '[x["worker"] for x in d if x["address"] == "10.0.0.2"][0]')
+expect "worker that serves node b" "$(cli a "show neigh json" | json '[x["worker"] for x in d if x["address"] == "10.0.0.2"][0]')" 0
 own=$(link_field a qpn)
-# Worker 1 owns the link.
+peer_of_b() { cli b "show neigh json" | json '[x["qpn"] for x in d if x["address"] == "10.0.0.1"][0]'; }
 b_sends_to_its_worker() {
-  local peer
-  in_host b ping -q -c 1 -W 1 192.168.1.2 || true
-  peer=$(cli b "show neigh json" | json '[x["qpn"] for x in d if x["address"] == "10.0.0.1"][0]')
-  if [[ $serves == 1 ]]; then [[ $peer == "$own" ]]; else [[ $peer != "$own" ]]; fi
+  # An unanswered ping ends with status 1.
+  in_host b ping -q -c 1 -W 1 192.168.1.2 || (($? == 1))
+  [[ $(peer_of_b) != "$own" ]]
 }
 wait_for 60 "node b to send to worker $serves" b_sends_to_its_worker
-# moved: prints the packets that the worker has received on the link and sent on the port.
-moved() {
+# from_link WORKER: packets that the worker has received on the link.
+from_link() {
   in_host a "$(dirname "${BASH_SOURCE[0]}")/scrape.py" "$metrics" \
-    "m('ipoib_queue_receive_packets_total', interface='ib0', worker='$serves')"
-  packets transmit "$serves"
+    "m('ipoib_queue_receive_packets_total', interface='ib0', worker='$1')"
 }
-read -r -d '' received sent < <(moved) || true
-row "ping in the other direction, by worker $serves" ping_all b 192.168.1.2
-read -r -d '' received_after sent_after < <(moved) || true
-((received_after >= received + 20)) || fail "worker $serves received $((received_after - received)) of 20 packets"
-((sent_after >= sent + 20)) || fail "worker $serves sent $((sent_after - sent)) of 20 packets"
+received=$(from_link 0)
+sent=$(packets transmit 0)
+row "ping in the other direction, by worker 0" ping_all b 192.168.1.2
+received=$(($(from_link 0) - received))
+sent=$(($(packets transmit 0) - sent))
+((received >= 20)) || fail "worker 0 received $received of 20 packets"
+((sent >= 20)) || fail "worker 0 sent $sent of 20 packets"
 
 # --- The worker that `show group` names receives a group's packets from the link, and no other does.
 declare -A groups=()
@@ -108,37 +119,35 @@ for n in {1..16}; do
   ((${#groups[@]} < 2)) || break
 done
 expect "workers with groups" "${#groups[@]}" 2
-multicasts() {
-  in_host a "$(dirname "${BASH_SOURCE[0]}")/scrape.py" "$metrics" \
-    "m('ipoib_queue_receive_packets_total', interface='ib0', worker='$1')"
-}
 for worker in 0 1; do
   group=${groups[$worker]}
   expect "mroute add" "$(cli b "mroute add $group in eth0 out ib0")" ""
-  before=("$(multicasts 0)" "$(multicasts 1)")
-  # Nothing answers them.
-  in_host b ping -q -c 50 -i 0.02 -t 4 -W 1 "$group" >/dev/null || true
-  after=("$(multicasts 0)" "$(multicasts 1)")
+  before=("$(from_link 0)" "$(from_link 1)")
+  # Nothing answers them, so that ping ends with status 1.
+  in_host b ping -q -c 50 -i 0.02 -t 4 -W 1 "$group" >/dev/null || (($? == 1))
+  after=("$(from_link 0)" "$(from_link 1)")
   ((after[worker] >= before[worker] + 50)) || fail "worker $worker received $((after[worker] - before[worker])) of 50 packets"
   ((after[1 - worker] < before[1 - worker] + 20)) || fail "worker $((1 - worker)) received packets to $group"
   row "packets to $group" echo "$((after[worker] - before[worker])) received by worker $worker"
 done
 
-# --- All neighbours and groups move to one queue pair, and back. No packet is lost meanwhile.
+# --- All neighbours and groups move to one queue pair, and back. No ping is lost meanwhile.
 expect "queues" "$(link_field a queues)" 2
-b_sends_to() { [[ $(cli b "show neigh json" | json '[x["qpn"] for x in d if x["address"] == "10.0.0.1"][0]') == "$1" ]]; }
-elsewhere=$(cli b "show neigh json" | json '[x["qpn"] for x in d if x["address"] == "10.0.0.1"][0]')
+b_sends_to() { [[ $(peer_of_b) == "$1" ]]; }
+elsewhere=$(peer_of_b)
+[[ $elsewhere != "$own" ]] || fail "node b sends to QPN $own, that of worker 1"
 for step in 1 2; do
-  in_host b ping -c 100 -i 0.02 -W 5 192.168.1.2 >"$LAB_DIR/move$step.ping" &
+  in_host b ping -c 500 -i 0.02 -W 5 192.168.1.2 >"$LAB_DIR/move$step.ping" &
   pinging=$!
   LAB_PIDS+=("$pinging")
   wait_for 5 "the first pings" grep -qs icmp_seq=20 "$LAB_DIR/move$step.ping"
   expect "set link queues" "$(cli a "set link ib0 queues $step")" ""
-  wait "$pinging" || fail "$(<"$LAB_DIR/move$step.ping")"
-  row "pings while node a changes to $step queues" grep -o '[0-9]* received' "$LAB_DIR/move$step.ping"
-  expect "pings" "$(grep -o '[0-9]* received' "$LAB_DIR/move$step.ping")" "100 received"
   if ((step == 1)); then to=$own; else to=$elsewhere; fi
   wait_for 10 "node b to send to QPN $to" b_sends_to "$to"
+  kill -0 "$pinging" || fail "the pings ended before node b had moved"
+  wait "$pinging" || fail "$(<"$LAB_DIR/move$step.ping")"
+  row "pings while node a changes to $step queues" grep -o '[0-9]* received' "$LAB_DIR/move$step.ping"
+  expect "pings" "$(grep -o '[0-9]* received' "$LAB_DIR/move$step.ping")" "500 received"
   workers=$(cli a "show group ib0 json" | json "len({x['worker'] for x in d})")
   expect "workers with groups" "$workers" "$step"
 done
