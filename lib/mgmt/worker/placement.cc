@@ -43,20 +43,19 @@ class Needs {
   std::vector<PoolPlan> pools_;
 };
 
-/// Receive queues of an hca, and transmit queues that each worker has on it. A cable has them for
-/// all links, a real hca for each link.
-struct HcaQueues {
-  unsigned rx = 1, tx = 1;
-};
-HcaQueues queues_of(const NodeConfig& config, const HcaConfig& hca, unsigned workers) {
-  if (hca.driver == HcaDriver::kSoft) return {};
-  HcaQueues all{0, 0};
-  for (const LinkConfigEntry& l : config.links) {
-    if (l.hca != hca.name) continue;
-    all.rx += queue_pairs_of(l, workers);
-    ++all.tx;
-  }
-  return all;
+/// Adds the buffers of an hca's queues. A cable has queues for all links, a real hca for each link.
+void add_queues(Needs& needs, const NodeConfig& config, const HcaConfig& hca, unsigned owner,
+                unsigned workers) {
+  const auto add = [&](unsigned receive, unsigned send) {
+    // All receive buffers are of the owner's pool.
+    needs.add(owner, receive * config.rxd);
+    std::vector<unsigned> senders = senders_of({owner}, workers);
+    senders.resize(send);
+    for (const unsigned i : senders) needs.add(i, config.txd);
+  };
+  if (hca.driver == HcaDriver::kSoft) return add(1, workers);
+  for (const LinkConfigEntry& l : config.links)
+    if (const unsigned n = queue_pairs_of(l, workers); l.hca == hca.name) add(n, n);
 }
 /// Packets that may wait in rings between the owner of a cable and another worker: those that the
 /// owner delivers to the worker's links, and those that the worker sends to the port itself.
@@ -140,11 +139,8 @@ std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topol
   }
   for (const HcaConfig& h : config.hcas) {
     const unsigned owner = receivers_of(config, h.name, nth++).front();
-    const HcaQueues queues = queues_of(config, h, workers);
-    // All receive buffers are of the owner's pool.
-    needs.add(owner, queues.rx * config.rxd + (workers - 1) * ring_places(config, h) +
-                         messages_under_way(config, h));
-    for (unsigned i = 0; i < workers; ++i) needs.add(i, queues.tx * config.txd);
+    add_queues(needs, config, h, owner, workers);
+    needs.add(owner, (workers - 1) * ring_places(config, h) + messages_under_way(config, h));
   }
   for (unsigned i = 0; i < workers; ++i)
     needs.add(i, kWorkerRings + 2 * kMbufCache + (workers - 1) * handoff_depth(workers));

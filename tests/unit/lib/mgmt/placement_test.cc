@@ -114,6 +114,7 @@ TEST(Placement, QueuePairsThatLinksDoNotHaveNeedNoBuffers) {
   NodeConfig c;
   c.worker.count = 4;
   c.rxd = 64;
+  c.txd = 32;
   HcaConfig& hca = c.hcas.emplace_back();
   hca.name = "mlx0";
   hca.driver = HcaDriver::kVerbs;
@@ -123,11 +124,11 @@ TEST(Placement, QueuePairsThatLinksDoNotHaveNeedNoBuffers) {
   const unsigned all = sum(plan_pools(c, topology));
   for (const unsigned limit : {1U, 3U, 4U, 9U}) {
     link.queue_pairs = limit;
-    EXPECT_EQ(all - sum(plan_pools(c, topology)), 64 * (4 - std::min(limit, 4U))) << limit;
+    EXPECT_EQ(all - sum(plan_pools(c, topology)), 96 * (4 - std::min(limit, 4U))) << limit;
   }
   link.queue_pairs = 0;
   link.dialect = LinkDialect::kIbarp2001;
-  EXPECT_EQ(all - sum(plan_pools(c, topology)), 64U * 3);
+  EXPECT_EQ(all - sum(plan_pools(c, topology)), 96U * 3);
 }
 
 TEST(Placement, AGivenNumberIsShared) {
