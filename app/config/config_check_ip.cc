@@ -120,6 +120,22 @@ void check_routes(const Draft& draft, const std::vector<OwnAddress>& own, Report
   unique.check(report);
 }
 
+/// Rejects the first route that the tables of prefixes have no room for.
+void check_room(const Draft& draft, Report& report) {
+  const mgmt::RouteTableConfig& limits = draft.node.route_table;
+  std::size_t v4 = 0, v6 = 0;
+  for (const auto& r : draft.routes) {
+    if (!r.good("to")) continue;
+    const bool is_v4 = r.value.to.addr.is_v4();
+    const std::string_view key = is_v4 ? "max-prefixes" : "max-prefixes6";
+    const std::size_t max = is_v4 ? limits.max_prefixes : limits.max_prefixes6;
+    if (!draft.route_table.good(key) || ++(is_v4 ? v4 : v6) != max + 1) continue;
+    report.error(r.at("to"),
+                 fmt::format("route: more than {} IPv{} routes, but route-table.{} is {}", max,
+                             is_v4 ? 4 : 6, key, max));
+  }
+}
+
 bool is_interface(const Draft& draft, const std::string& name) {
   return find(draft.links, name) != nullptr || find(draft.ports, name) != nullptr;
 }
@@ -243,6 +259,7 @@ void check_ip(const Draft& draft, Report& report) {
   const auto own = own_addresses(draft, report);
   check_addresses(own, report);
   check_routes(draft, own, report);
+  check_room(draft, report);
   check_multicast_routes(draft, report);
   check_rarp(draft, report);
   check_neighbours(draft, own, report);

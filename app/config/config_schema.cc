@@ -646,9 +646,8 @@ Section<NodeConfig> route_table_section() {
   constexpr std::int64_t kMax = 1 << 21;
   return {"route-table",
           Shape::kSingle,
-          "Limits of the tables of prefixes, which have the routes and the networks and addresses "
-          "of the "
-          "node.",
+          "Limits of the tables of prefixes, which have the routes, and the networks and addresses "
+          "of the node.",
           {
               row<E>(
                   "max-prefixes", [](auto& c) -> auto& { return c.route_table.max_prefixes; },
@@ -660,8 +659,8 @@ Section<NodeConfig> route_table_section() {
                   "max-networks", [](auto& c) -> auto& { return c.route_table.max_networks; },
                   Integer{64, 1 << 17},
                   "Maximum number of IPv4 networks of 24 bits that contain longer prefixes or "
-                  "neighbours; 1 KiB of memory each. Neighbours in further networks are found more "
-                  "slowly."),
+                  "neighbours; 1 KiB of memory each. A quarter is left to routes. Neighbours in "
+                  "further networks are found more slowly."),
           }};
 }
 

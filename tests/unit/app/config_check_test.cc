@@ -28,6 +28,14 @@ TEST_P(ConfigFault, IsOneLine) {
   EXPECT_EQ(faults(kGoodConfig + GetParam().text), GetParam().lines);
 }
 
+/// `n` routes, three lines each.
+std::string routes(int n) {
+  std::string text;
+  for (int i = 0; i < n; ++i)
+    text += "[[route]]\nto = \"20.0." + std::to_string(i) + ".0/24\"\nblackhole = true\n";
+  return text;
+}
+
 const std::string kHca1 =
     "[hca.soft1]\nwire = \"net_memif1\"\nguid = \"0x2\"\nlid = 2\n";              // Lines 16-19
 const std::string kVerbs = "[hca.b]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\n";  // Lines 16-18
@@ -48,6 +56,10 @@ const std::vector<Case> kCases = {
      {"t.toml:17:16: route-table.max-prefixes: invalid value 63, allowed: integer 64-2097152",
       "t.toml:18:17: route-table.max-prefixes6: invalid value 2097153, allowed: integer 64-2097152",
       "t.toml:19:16: route-table.max-networks: invalid value 131073, allowed: integer 64-131072"}},
+    {"routes_beyond_the_table",
+     "[route-table]\nmax-prefixes = 64\nmax-prefixes6 = 64\n" + routes(65),
+     {"t.toml:212:6: route: more than 64 IPv4 routes, but route-table.max-prefixes is 64"}},
+    {"routes_of_a_full_table", "[route-table]\nmax-prefixes = 64\n" + routes(64), {}},
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
      {"t.toml:18:3: port.eth1: unknown key \"speed\", allowed: device, address, mtu, tcp-offload, "

@@ -122,7 +122,7 @@ TEST_F(NodeTest, ANeighbourIsInThePrefixTableWithItsInterface) {
 
 TEST_F(NodeTest, TablesOfPrefixesHaveTheConfiguredSizes) {
   NodeConfig c = config();
-  c.route_table = {.max_prefixes = 64, .max_prefixes6 = 80, .max_networks = 100};
+  c.route_table = {.max_prefixes = 164, .max_prefixes6 = 80, .max_networks = 100};
   const auto built = build_node(
       c, {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
   ASSERT_TRUE(built) << built.error().what;
@@ -136,8 +136,11 @@ TEST_F(NodeTest, TablesOfPrefixesHaveTheConfiguredSizes) {
     return std::string{};
   };
   const SharedTables& tables = (*built)->parts->tables;
+  const std::size_t before = tables.prefixes->size();
+  EXPECT_NE(fill("20.1.{}.128/25").find("all 100 groups are in use"), std::string::npos);
+  EXPECT_EQ(tables.prefixes->size(), before + 98) << "two have own addresses";
   EXPECT_NE(fill("20.0.{}.0/24").find("no room for prefix"), std::string::npos);
-  EXPECT_EQ(tables.prefixes->size(), 64U);
+  EXPECT_EQ(tables.prefixes->size(), 164U);
   EXPECT_NE(fill("fd00:0:0:{}::/64").find("no room for prefix"), std::string::npos);
   EXPECT_EQ(tables.prefixes6->size(), 80U);
 }
