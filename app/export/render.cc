@@ -184,6 +184,7 @@ Json counters_json(const mgmt::LinkInfo& link) {
                    {"group_absent", c.group_absent},
                    {"group_joins_sent", c.group_joins_sent},
                    {"group_joins_failed", c.group_joins_failed},
+                   {"group_moves_failed", c.group_moves_failed},
                    {"group_leaves_sent", c.group_leaves_sent},
                    {"group_leaves_failed", c.group_leaves_failed},
                    {"group_lists_failed", c.group_lists_failed},

@@ -215,6 +215,7 @@ struct LinkCounters {
   std::uint64_t group_absent = 0;        ///< Answers that it does not.
   std::uint64_t group_joins_sent = 0;    ///< Joins of all kinds.
   std::uint64_t group_joins_failed = 0;  ///< Not answered, refused, unusable or not attached.
+  std::uint64_t group_moves_failed = 0;  ///< The new queue pair could not be attached.
   std::uint64_t group_leaves_sent = 0;
   std::uint64_t group_leaves_failed = 0;  ///< Not answered.
   std::uint64_t group_lists_failed = 0;   ///< Multicast router: failed queries of all groups.

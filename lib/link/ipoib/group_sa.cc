@@ -167,8 +167,9 @@ void GroupTable::on_joined(Group& g, GroupMembership& m, const sa::Outcome& outc
   g.record = *record;
   g.presence = Presence::kPresent;
   m.state = GroupMembership::State::kMember;
+  g.reason.clear();
   if (!stopping_ && (g.full.member() || g.non.member())) {
-    if (const auto attached = attach(g); !attached)
+    if (const auto attached = attach(g, now); !attached)
       return fail_join(g, m, attached.error().what, now);
   }
   m.backoff = Duration::zero();
@@ -176,7 +177,6 @@ void GroupTable::on_joined(Group& g, GroupMembership& m, const sa::Outcome& outc
           : config_.membership_refresh > Duration::zero()
               ? now + jitter_.around(config_.membership_refresh, kSpread)
               : kNever;
-  g.reason.clear();
 }
 
 /// An SA that is silent or busy may recover soon: a member stays one. An SA that refuses may have
@@ -246,19 +246,29 @@ void GroupTable::on_left(Group& g, GroupMembership& m, const sa::Outcome& outcom
 
 // --- The HCA ---
 
-Status GroupTable::attach(Group& g) {
+/// Attaches the group to its queue pair. A group that cannot move stays where it is heard.
+Status GroupTable::attach(Group& g, TimePoint now) {
   const GroupAttachment wanted{place_of(g), g.record.mlid.host()};
   if (g.attached == wanted) return {};
   // Devices know an attachment by MGID and queue pair, regardless of the MLID. Another queue pair
   // is attached before the former one is detached, so that no packet is lost; some arrive twice.
   if (g.attached && g.attached->queue_pair == wanted.queue_pair) detach(g);
-  if (auto attached = actions_.attach(wanted.queue_pair, g.mgid, wanted.mlid); !attached) {
-    const bool heard =
-        g.attached && g.attached->mlid == wanted.mlid && actions_.qpn(g.attached->queue_pair) != 0;
-    return heard ? Status{} : attached;
+  auto attached = actions_.attach(wanted.queue_pair, g.mgid, wanted.mlid);
+  const bool heard =
+      g.attached && g.attached->mlid == wanted.mlid && actions_.qpn(g.attached->queue_pair) != 0;
+  if (!attached && g.attached && !heard) {
+    detach(g);  // It may occupy the place in the device that is missing.
+    attached = actions_.attach(wanted.queue_pair, g.mgid, wanted.mlid);
+  }
+  if (!attached) {
+    if (!heard) return attached;
+    ++counters_.group_moves_failed;
+    report(g, attached.error().what, now);
+    return {};
   }
   detach(g);
   g.attached = wanted;
+  g.reason.clear();
   return {};
 }
 
@@ -273,7 +283,7 @@ bool GroupTable::move(std::size_t max, TimePoint now) {
     Group* const g = find(to_move_.back());
     to_move_.pop_back();
     if (g == nullptr || !g->attached) continue;
-    if (const auto attached = attach(*g); !attached) report(*g, attached.error().what, now);
+    if (const auto attached = attach(*g, now); !attached) report(*g, attached.error().what, now);
   }
   return !to_move_.empty();
 }

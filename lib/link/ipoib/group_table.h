@@ -102,7 +102,7 @@ class GroupTable final : public LinkGroups {
   [[nodiscard]] unsigned place_of(const Group& g) const {
     return spread_.queue_pair_of(g.mgid, spread_width(config_, actions_));
   }
-  Status attach(Group& g);
+  Status attach(Group& g, TimePoint now);
   void detach(Group& g);
   void report(Group& g, const std::string& why, TimePoint now);
   void list_groups(TimePoint now);

@@ -417,6 +417,11 @@ TEST_F(SpreadGroups, P14_GroupsThatCannotMoveStay) {
   ASSERT_TRUE(node().link->set_queues(1, f.now));
   f.run_for(100ms);
   EXPECT_EQ(device().attached, before);
+  const auto failed = node().link->counters().group_moves_failed;
+  EXPECT_GE(failed, kGroups / 2) << "of two thirds on average";
+  unsigned with_reason = 0;
+  for (const auto& [addr, row] : rows()) with_reason += row.reason == "no room for groups";
+  EXPECT_EQ(with_reason, failed);
   EXPECT_GT(node().link->next_deadline().value_or(kNever), f.now + 1ms) << "no more attempts";
   f.run_for(200s);  // Memberships are confirmed meanwhile.
   EXPECT_EQ(device().attached, before);
@@ -425,6 +430,27 @@ TEST_F(SpreadGroups, P14_GroupsThatCannotMoveStay) {
   ASSERT_TRUE(node().link->set_queues(1, f.now));
   f.run_for(100ms);
   EXPECT_EQ(groups_of_queue_pairs().size(), 1U);
+  for (const auto& [addr, row] : rows()) EXPECT_EQ(row.reason, "");
+}
+
+// A group that cannot move is not heard by its former MLID, so that it gives up its place there.
+TEST_F(SpreadGroups, P14_GroupsThatCannotMoveFollowAnotherMlid) {
+  const auto former = rows();
+  device().max_attached = device().nb_attached;
+  ASSERT_TRUE(node().link->set_queues(1, f.now));
+  f.run_for(100ms);
+  f.restart_administrator();
+  f.run_for(200s);
+  unsigned renumbered = 0;
+  const auto now = rows();
+  static_cast<void>(groups_of_queue_pairs());
+  for (const auto& [addr, row] : now) {
+    EXPECT_EQ(row.state, "member") << row.reason;
+    if (row.mlid == former.at(addr).mlid) continue;
+    ++renumbered;
+    EXPECT_EQ(row.queue_pair, 0U);
+  }
+  EXPECT_GT(renumbered, 0U);
 }
 
 TEST_F(Spread, P14_OwnReflectedArpIsIgnoredWhicheverQueuePairItNames) {
