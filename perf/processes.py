@@ -28,17 +28,17 @@ def end_in_order():
         signal.signal(number, lambda *_: sys.exit(130))
 
 
-def eal_arguments(scene, captures, memory, prefix, queues=None):
+def eal_arguments(scene, captures, memory, prefix, alone=False):
     """EAL arguments of a scene. Each worker is bound to one of the last CPUs; the management lcore runs on the other
-    CPUs, or on all if the workers use all. `queues`: number of net_pcap's queues if it is not that of its workers."""
+    CPUs, or on all if the workers use all. `alone`: the main lcore is the only worker."""
     cpus = sorted(os.sched_getaffinity(0))
     workers = [cpus[-1 - index % len(cpus)] for index in range(scene.workers)]
     rest = [cpu for cpu in cpus if cpu not in workers] or cpus
-    lcores = [f"0@({','.join(map(str, rest))})"]
-    lcores += [f"{1 + index}@{cpu}" for index, cpu in enumerate(workers)]
+    lcores = [] if alone else [f"0@({','.join(map(str, rest))})"]
+    lcores += [f"{len(lcores) + index}@{cpu}" for index, cpu in enumerate(workers)]
     devices = []
     for pair, capture in enumerate(captures):
-        rx = f",rx_pcap={capture}" * (queues or scene.workers // scene.pairs)
+        rx = f",rx_pcap={capture}" * (scene.workers // scene.pairs)
         devices += [f"--vdev=net_pcap{pair}{rx},infinite_rx=1",
                     f"--vdev=net_null{pair},no-rx=1"]
     return [*memory.arguments(scene.memory_mib), "--no-pci", f"--file-prefix={prefix}",
@@ -52,6 +52,8 @@ def buffer_arguments(scene):
 
 class Process:
     """A program that writes its output to a file and is ended by its process id."""
+
+    WORKER = "worker"  # Part of the names of the workers' threads, and of no other.
 
     def __init__(self, command, log):
         self.log = log
@@ -108,7 +110,7 @@ class Process:
         clock = (~self.process.pid << 3) | 2  # clock_getcpuclockid(3)
         others = 0
         for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
-            if "worker" not in (task / "comm").read_text():
+            if self.WORKER not in (task / "comm").read_text():
                 others += int((task / "schedstat").read_text().split()[0])
         return time.clock_gettime(clock) - others / 1e9
 
@@ -148,8 +150,10 @@ class Testpmd(Process):
 
 
 class L3fwd(Process):
-    """DPDK's l3fwd, which routes from net_pcap to net_null by a prefix of its LPM table. It has no counters, so those of
-    net_null are read, through the telemetry socket."""
+    """DPDK's l3fwd, which routes from net_pcap to net_null by a prefix of its LPM table. A main lcore without queues would
+    not sleep, so it is the worker. It has no counters, so those of net_null are read, through the telemetry socket."""
+
+    WORKER = "l3fwd"
 
     def __init__(self, folder, scene, memory, program):
         self.scene = scene
@@ -158,12 +162,11 @@ class L3fwd(Process):
         rules = {"ipv4": f"R{inputs.dotted(inputs.neighbour_address(0, -256))}/14 1", "ipv6": "R2001:200::/64 1"}
         for family, rule in rules.items():
             (folder / family).write_text(rule + "\n")
-        # It wants a transmit queue for each lcore on each port, and net_pcap has as many as receive queues. net_pcap does
-        # not tell the type of a packet.
+        # net_pcap does not tell the type of a packet.
         super().__init__(
             ["stdbuf", "-oL", program,
-             *eal_arguments(scene, inputs.write_captures(scene, folder), memory, folder.name, queues=2),
-             "--", "-p", "0x3", "-P", "--config=(0,0,1)", "--parse-ptype", "--lookup=lpm",
+             *eal_arguments(scene, inputs.write_captures(scene, folder), memory, folder.name, alone=True),
+             "--", "-p", "0x3", "-P", "--config=(0,0,0)", "--parse-ptype", "--lookup=lpm",
              *(f"--rule_{family}={folder / family}" for family in rules)], folder / "l3fwd.log")
 
     def prepare(self):
