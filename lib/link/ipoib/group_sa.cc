@@ -167,9 +167,8 @@ void GroupTable::on_joined(Group& g, GroupMembership& m, const sa::Outcome& outc
   g.record = *record;
   g.presence = Presence::kPresent;
   m.state = GroupMembership::State::kMember;
-  g.reason.clear();
   if (!stopping_ && (g.full.member() || g.non.member())) {
-    if (const auto attached = attach(g, now); !attached)
+    if (const auto attached = attach(g); !attached && !is_heard(g))
       return fail_join(g, m, attached.error().what, now);
   }
   m.backoff = Duration::zero();
@@ -177,6 +176,7 @@ void GroupTable::on_joined(Group& g, GroupMembership& m, const sa::Outcome& outc
           : config_.membership_refresh > Duration::zero()
               ? now + jitter_.around(config_.membership_refresh, kSpread)
               : kNever;
+  g.reason.clear();
 }
 
 /// An SA that is silent or busy may recover soon: a member stays one. An SA that refuses may have
@@ -246,30 +246,27 @@ void GroupTable::on_left(Group& g, GroupMembership& m, const sa::Outcome& outcom
 
 // --- The HCA ---
 
-/// Attaches the group to its queue pair. A group that cannot move stays where it is heard.
-Status GroupTable::attach(Group& g, TimePoint now) {
+/// Attaches the group to its queue pair. If that fails, a group that is_heard() stays as it is.
+Status GroupTable::attach(Group& g) {
   const GroupAttachment wanted{place_of(g), g.record.mlid.host()};
   if (g.attached == wanted) return {};
   // Devices know an attachment by MGID and queue pair, regardless of the MLID. Another queue pair
   // is attached before the former one is detached, so that no packet is lost; some arrive twice.
   if (g.attached && g.attached->queue_pair == wanted.queue_pair) detach(g);
   auto attached = actions_.attach(wanted.queue_pair, g.mgid, wanted.mlid);
-  const bool heard =
-      g.attached && g.attached->mlid == wanted.mlid && actions_.qpn(g.attached->queue_pair) != 0;
-  if (!attached && g.attached && !heard) {
+  if (!attached && g.attached && !is_heard(g)) {
     detach(g);  // It may occupy the place in the device that is missing.
     attached = actions_.attach(wanted.queue_pair, g.mgid, wanted.mlid);
   }
-  if (!attached) {
-    if (!heard) return attached;
-    ++counters_.group_moves_failed;
-    report(g, attached.error().what, now);
-    return {};
-  }
+  if (!attached) return attached;
   detach(g);
   g.attached = wanted;
-  g.reason.clear();
   return {};
+}
+
+bool GroupTable::is_heard(const Group& g) const {
+  return g.attached && g.attached->mlid == g.record.mlid.host() &&
+         actions_.qpn(g.attached->queue_pair) != 0;
 }
 
 void GroupTable::begin_to_move() {
@@ -283,7 +280,10 @@ bool GroupTable::move(std::size_t max, TimePoint now) {
     Group* const g = find(to_move_.back());
     to_move_.pop_back();
     if (g == nullptr || !g->attached) continue;
-    if (const auto attached = attach(*g, now); !attached) report(*g, attached.error().what, now);
+    if (const auto attached = attach(*g); !attached) {
+      ++counters_.group_moves_failed;
+      log_failure(*g, attached.error().what, now);
+    }
   }
   return !to_move_.empty();
 }
@@ -296,6 +296,10 @@ void GroupTable::detach(Group& g) {
 
 void GroupTable::report(Group& g, const std::string& why, TimePoint now) {
   g.reason = why;
+  log_failure(g, why, now);
+}
+
+void GroupTable::log_failure(const Group& g, const std::string& why, TimePoint now) {
   if (const auto suppressed = log_limit_.allow(now))
     log(LogArea::kLink, LogLevel::kWarning, "{}: group {}: {} ({} failures suppressed)",
         config_.name, wire::to_string(g.mgid), why, *suppressed);

@@ -496,6 +496,9 @@ std::vector<GroupInfo> GroupTable::list(TimePoint now) const {
       if (g->attached) row.queue_pair = g->attached->queue_pair;
       row.held = row.sending ? sender->second.held.size() : 0;
       row.reason = g->reason;
+      if (const unsigned place = place_of(*g);
+          row.reason.empty() && g->attached && g->attached->queue_pair != place)
+        row.reason = fmt::format("has not moved to queue pair {}", actions_.qpn(place));
       row.age = now - g->created;
     }
     rows.push_back(std::move(row));

@@ -102,9 +102,12 @@ class GroupTable final : public LinkGroups {
   [[nodiscard]] unsigned place_of(const Group& g) const {
     return spread_.queue_pair_of(g.mgid, spread_width(config_, actions_));
   }
-  Status attach(Group& g, TimePoint now);
+  Status attach(Group& g);
+  /// True if the group is attached where its packets arrive now.
+  [[nodiscard]] bool is_heard(const Group& g) const;
   void detach(Group& g);
   void report(Group& g, const std::string& why, TimePoint now);
+  void log_failure(const Group& g, const std::string& why, TimePoint now);
   void list_groups(TimePoint now);
   void on_listed(const sa::Outcome& outcome, TimePoint now);
 
