@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks addresses, routes and neighbours against each other.
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "app/config/config_check.h"
+#include "lib/wire/ip_prefix.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::app {
@@ -120,20 +122,43 @@ void check_routes(const Draft& draft, const std::vector<OwnAddress>& own, Report
   unique.check(report);
 }
 
-/// Rejects the first route that the tables of prefixes have no room for.
-void check_room(const Draft& draft, Report& report) {
-  const mgmt::RouteTableConfig& limits = draft.node.route_table;
-  std::size_t v4 = 0, v6 = 0;
-  for (const auto& r : draft.routes) {
-    if (!r.good("to")) continue;
-    const bool is_v4 = r.value.to.addr.is_v4();
-    const std::string_view key = is_v4 ? "max-prefixes" : "max-prefixes6";
-    const std::size_t max = is_v4 ? limits.max_prefixes : limits.max_prefixes6;
-    if (!draft.route_table.good(key) || ++(is_v4 ? v4 : v6) != max + 1) continue;
-    report.error(r.at("to"),
-                 fmt::format("route: more than {} IPv{} routes, but route-table.{} is {}", max,
-                             is_v4 ? 4 : 6, key, max));
+/// The prefixes that the tables have for the node's addresses.
+std::set<wire::IpPrefix> prefixes_of(const std::vector<OwnAddress>& own) {
+  std::set<wire::IpPrefix> prefixes;
+  for (const OwnAddress& a : own) {
+    prefixes.insert(wire::host_prefix(a.prefix.addr));
+    if (a.prefix.len >= wire::host_len(a.prefix.addr)) continue;
+    const wire::IpAddr network = wire::network(a.prefix);
+    prefixes.insert({network, a.prefix.len});
+    prefixes.insert(wire::host_prefix(network));
+    if (const auto broadcast = wire::directed_broadcast(a.prefix))
+      prefixes.insert(wire::host_prefix(*broadcast));
   }
+  return prefixes;
+}
+
+/// Rejects the first route of a family that the tables of prefixes have no room for.
+void check_room(const Draft& draft, const std::vector<OwnAddress>& own, Report& report) {
+  const mgmt::RouteTableConfig& limits = draft.node.route_table;
+  const std::set<wire::IpPrefix> prefixes = prefixes_of(own);
+  const auto check = [&](bool v4, std::string_view key, std::size_t max) {
+    if (!draft.route_table.good(key)) return;
+    const auto is_of_family = [v4](const wire::IpPrefix& prefix) {
+      return prefix.addr.is_v4() == v4;
+    };
+    const auto needed = static_cast<std::size_t>(std::ranges::count_if(prefixes, is_of_family));
+    const std::size_t allowed = max - std::min(max, needed);
+    std::size_t routes = 0;
+    for (const auto& r : draft.routes)
+      if (r.good("to") && is_of_family(r.value.to) && ++routes == allowed + 1)
+        report.error(
+            r.at("to"),
+            fmt::format("route.to: no room for this prefix, allowed: {} IPv{} routes, "
+                        "because route-table.{} is {} and the addresses of the node need {}",
+                        allowed, v4 ? 4 : 6, key, max, needed));
+  };
+  check(true, "max-prefixes", limits.max_prefixes);
+  check(false, "max-prefixes6", limits.max_prefixes6);
 }
 
 bool is_interface(const Draft& draft, const std::string& name) {
@@ -259,7 +284,7 @@ void check_ip(const Draft& draft, Report& report) {
   const auto own = own_addresses(draft, report);
   check_addresses(own, report);
   check_routes(draft, own, report);
-  check_room(draft, report);
+  check_room(draft, own, report);
   check_multicast_routes(draft, report);
   check_rarp(draft, report);
   check_neighbours(draft, own, report);

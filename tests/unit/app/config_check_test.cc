@@ -57,9 +57,10 @@ const std::vector<Case> kCases = {
       "t.toml:18:17: route-table.max-prefixes6: invalid value 2097153, allowed: integer 64-2097152",
       "t.toml:19:16: route-table.max-networks: invalid value 131073, allowed: integer 64-131072"}},
     {"routes_beyond_the_table",
-     "[route-table]\nmax-prefixes = 64\nmax-prefixes6 = 64\n" + routes(65),
-     {"t.toml:212:6: route: more than 64 IPv4 routes, but route-table.max-prefixes is 64"}},
-    {"routes_of_a_full_table", "[route-table]\nmax-prefixes = 64\n" + routes(64), {}},
+     "[route-table]\nmax-prefixes = 64\nmax-prefixes6 = 64\n" + routes(57),
+     {"t.toml:188:6: route.to: no room for this prefix, allowed: 56 IPv4 routes, because "
+      "route-table.max-prefixes is 64 and the addresses of the node need 8"}},
+    {"routes_of_a_full_table", "[route-table]\nmax-prefixes = 64\n" + routes(56), {}},
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
      {"t.toml:18:3: port.eth1: unknown key \"speed\", allowed: device, address, mtu, tcp-offload, "
