@@ -17,41 +17,60 @@
 
 namespace ipoib::fabric {
 
-/// Writer: the worker that owns the queue pair. It looks at one packet of every 64th burst.
+/// A uniform sample of one packet in 256 on average, at random distances, of which each period keeps
+/// kSize (Vitter's algorithm R). Writer: the worker that owns the queue pair. Reader: management.
 class SenderSamples {
  public:
-  static constexpr unsigned kEvery = 64;
-  static constexpr std::size_t kSize = 512;
+  static constexpr std::uint32_t kMeanGap = 256;
+  static constexpr std::size_t kSize = 1024;
 
-  /// Shape: `pkts` is not empty, PacketMeta::rx is filled.
-  void count_burst(std::span<rte_mbuf* const> pkts) noexcept {
-    if (++bursts_ % kEvery != 0) [[likely]]
+  /// Shape: PacketMeta::rx is filled.
+  void count(std::span<rte_mbuf* const> pkts) noexcept {
+    const auto n = static_cast<std::uint32_t>(pkts.size());
+    if (n <= until_next_) [[likely]] {
+      until_next_ -= n;
       return;
-    // A linear congruential generator, so that no place in a burst is preferred.
-    random_ = random_ * 1'664'525 + 1'013'904'223;
-    const auto place = static_cast<std::size_t>(std::uint64_t{random_} * pkts.size() >> 32);
-    const PacketMeta::Rx& rx = meta_of(pkts[place]).rx;
-    const std::uint64_t taken = taken_.load(std::memory_order_relaxed);
-    lids_[taken % kSize].store(rx.multicast ? 0 : rx.slid, std::memory_order_relaxed);
-    taken_.store(taken + 1, std::memory_order_release);
+    }
+    take(meta_of(pkts[until_next_]).rx);
+    // No shorter than a burst, so that a burst has one sample.
+    until_next_ += kMeanGap / 2 + random(kMeanGap) - n;
   }
 
-  /// Any thread. Returns the source LIDs of the packets since number `from`, except those that are
-  /// overwritten, and sets `from` to the number of the next one. 0: a multicast packet.
-  [[nodiscard]] std::vector<std::uint16_t> since(std::uint64_t& from) const {
-    const std::uint64_t taken = taken_.load(std::memory_order_acquire);
+  /// Management. Ends a period: returns the source LIDs of its sampled packets; 0: multicast.
+  [[nodiscard]] std::vector<std::uint16_t> end_period() {
+    const std::uint64_t state = state_.load(std::memory_order_acquire);
     std::vector<std::uint16_t> lids;
-    for (std::uint64_t i = std::max(from, taken - std::min<std::uint64_t>(taken, kSize)); i < taken;
-         ++i)
-      lids.push_back(lids_[i % kSize].load(std::memory_order_relaxed));
-    from = taken;
+    // The worker begins a period with its first sample.
+    if (state >> 32 == period_.load(std::memory_order_relaxed)) {
+      lids.resize(std::min<std::size_t>(state & UINT32_MAX, kSize));
+      for (std::size_t i = 0; i < lids.size(); ++i)
+        lids[i] = lids_[i].load(std::memory_order_relaxed);
+    }
+    period_.store(period_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return lids;
   }
 
  private:
-  unsigned bursts_ = 0;
-  std::uint32_t random_ = 1;
-  std::atomic<std::uint64_t> taken_{0};
+  /// A number below `n`, of a linear congruential generator.
+  std::uint32_t random(std::uint32_t n) noexcept {
+    random_ = random_ * 6'364'136'223'846'793'005 + 1;
+    return static_cast<std::uint32_t>((random_ >> 32) * n >> 32);
+  }
+  [[gnu::noinline]] void take(const PacketMeta::Rx& rx) noexcept {
+    const std::uint64_t state = state_.load(std::memory_order_relaxed);
+    const std::uint64_t period = period_.load(std::memory_order_relaxed);
+    const auto taken = state >> 32 == period ? static_cast<std::uint32_t>(state) : 0U;
+    const std::uint32_t place = taken < kSize ? taken : random(taken + 1);
+    if (place < kSize) lids_[place].store(rx.multicast ? 0 : rx.slid, std::memory_order_relaxed);
+    state_.store(period << 32 | std::min(taken + 1, UINT32_MAX - 1), std::memory_order_release);
+  }
+
+  static_assert(kMeanGap / 2 >= 64, "no shorter than a burst");
+
+  std::uint32_t until_next_ = 0;  ///< Packets before the next sample.
+  std::uint64_t random_ = 1;
+  std::atomic<std::uint64_t> state_{0};  ///< The period, and its number of samples so far.
+  std::atomic<std::uint32_t> period_{1};
   std::array<std::atomic<std::uint16_t>, kSize> lids_{};
 };
 

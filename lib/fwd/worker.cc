@@ -75,7 +75,7 @@ std::uint32_t Worker::iterate(std::uint64_t tsc) noexcept {
     work += rx.n;
     const Ingress in = c.ingress(owned.id);
     in.counters.rx_packets.add(rx.n);
-    if (owned.senders != nullptr) owned.senders->count_burst(rx.span());
+    if (owned.senders != nullptr) owned.senders->count(rx.span());
     const bool down = get(owned.entry->admin_down);
     if (c.trace.armed()) [[unlikely]]
       trace_arrival(c, owned, rx, mode, down);
@@ -166,7 +166,7 @@ const LatencyRecorder& Worker::latency() const noexcept {
   return *state_->context.latency;
 }
 
-const fabric::SenderSamples* Worker::senders(table::InterfaceId iface) const noexcept {
+fabric::SenderSamples* Worker::senders(table::InterfaceId iface) const noexcept {
   for (const Owned& owned : state_->owned)
     if (owned.id == iface && owned.senders != nullptr) return owned.senders;
   return nullptr;

@@ -52,7 +52,7 @@ class Worker {
   /// Time-stamped packets that this worker received.
   [[nodiscard]] const LatencyRecorder& latency() const noexcept;
   /// Senders to this worker's queue pair of a link; null: it has none, or is the only one.
-  [[nodiscard]] const fabric::SenderSamples* senders(table::InterfaceId iface) const noexcept;
+  [[nodiscard]] fabric::SenderSamples* senders(table::InterfaceId iface) const noexcept;
   /// Seconds since the process started when this worker last sent to the neighbour; 0: never.
   [[nodiscard]] std::uint32_t last_used_s(table::NeighbourIndex index) const noexcept;
 

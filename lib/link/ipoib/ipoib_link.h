@@ -101,8 +101,8 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   /// queue pair than before move one after another. kInvalidArgument: the link has fewer.
   Status set_queues(unsigned n, TimePoint now);
   /// Moves neighbours from a queue pair with much load to one with little. `loads`: of all queue
-  /// pairs, in a period after the previous call.
-  void balance(std::span<const QueueLoad> loads, TimePoint now);
+  /// pairs, in a period after the previous call; QueueLoad::busy follows the moves.
+  void balance(std::span<QueueLoad> loads, TimePoint now);
 
  private:
   struct StaticNeighbour {

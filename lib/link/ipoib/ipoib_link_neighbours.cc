@@ -138,7 +138,7 @@ Status IpoibLink::set_queues(unsigned n, TimePoint now) {
   return {};
 }
 
-void IpoibLink::balance(std::span<const QueueLoad> loads, TimePoint now) {
+void IpoibLink::balance(std::span<QueueLoad> loads, TimePoint now) {
   const unsigned n = std::min(told_queue_pairs(), static_cast<unsigned>(loads.size()));
   // Packets of neighbours that are moving arrive at the queue pairs that they had.
   if (!config_.balance || n < 2 || state_ != State::kUp || is_moving()) return;
@@ -149,8 +149,11 @@ void IpoibLink::balance(std::span<const QueueLoad> loads, TimePoint now) {
     log(LogArea::kLink, LogLevel::kInfo, "{}: the host with GID {} moves to queue pair {}",
         config_.name, wire::to_string(gid), actions_.qpn(spread_.queue_pair_of(gid, n)));
   }
+  if (moved.empty()) return;
   counters_.neighbours_moved += to_tell_.size();
   move_due_ = now;
+  spread_.forget_unless(
+      [this](const wire::Gid& gid) { return paths_.ready_path(gid).has_value(); });
 }
 
 /// Tells the next neighbours, by unicast requests that name their queue pairs, and moves the next

@@ -100,10 +100,8 @@ std::unordered_map<std::uint16_t, wire::Gid> PathTable::ports() const {
   std::set<std::uint16_t> shared;
   for (const auto& [key, p] : paths_) {
     if (p.state != PathState::kReady || p.attr.global) continue;
-    for (const std::uint16_t lid : {p.attr.dlid, p.heard}) {
-      const auto [it, added] = ports.try_emplace(lid, key.gid);
-      if (!added && it->second != key.gid) shared.insert(lid);
-    }
+    const auto [it, added] = ports.try_emplace(p.attr.dlid, key.gid);
+    if (!added && it->second != key.gid) shared.insert(p.attr.dlid);
   }
   shared.insert(0);  // The LID of no port.
   for (const std::uint16_t lid : shared) ports.erase(lid);

@@ -77,8 +77,7 @@ class PathTable final : public NeighbourPaths {
   };
   /// The path if it is ready, else empty.
   [[nodiscard]] std::optional<ReadyPath> ready_path(const wire::Gid& gid) const;
-  /// The ports of this subnet to which paths are ready, by their LIDs: that of the path, and that of
-  /// the latest ARP packet. Ports that share a LID are left out.
+  /// The ports of this subnet to which paths are ready, by LID. Ports that share a LID are left out.
   [[nodiscard]] std::unordered_map<std::uint16_t, wire::Gid> ports() const;
   /// The addresses of the port; empty: no path to it is known.
   [[nodiscard]] std::set<wire::IpAddr> users_of(const wire::Gid& gid) const;

@@ -2,9 +2,8 @@
 #include "lib/link/ipoib/queue_spread.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <set>
+#include <numeric>
 
 namespace ipoib::link {
 namespace {
@@ -45,30 +44,37 @@ std::vector<PeerSpread::Candidate> PeerSpread::candidates(unsigned from,
   return found;
 }
 
-std::vector<wire::Gid> PeerSpread::balance(std::span<const QueueLoad> loads,
-                                           const std::function<PortsByLid()>& ports,
-                                           TimePoint now) {
-  if (loads.empty()) return {};
-  const auto [idlest, busiest] = std::ranges::minmax_element(loads, {}, &QueueLoad::busy);
-  double difference = busiest->busy - idlest->busy;
-  if (busiest->busy < kBusy || difference < kUneven || busiest->senders.size() < kMinSample)
-    return {};
-  const PortsByLid known = ports();
-  std::set<wire::Gid> present;
-  for (const auto& [lid, gid] : known) present.insert(gid);
-  std::erase_if(moved_, [&](const auto& entry) { return !present.contains(entry.first); });
-
-  const auto from = static_cast<unsigned>(busiest - loads.begin());
-  const auto to = static_cast<unsigned>(idlest - loads.begin());
+std::vector<wire::Gid> PeerSpread::relieve(unsigned from, unsigned to, std::span<QueueLoad> loads,
+                                           const PortsByLid& ports, TimePoint now) {
   std::vector<wire::Gid> gids;
-  for (const Candidate& c : candidates(from, loads, known, now)) {
+  for (const Candidate& c : candidates(from, loads, ports, now)) {
+    const double difference = loads[from].busy - loads[to].busy;
     if (difference < kEven || gids.size() == kMovesAtOnce) break;
     if (c.load * kFits > difference) continue;
     moved_.insert_or_assign(c.gid, Moved{to, now});
     gids.push_back(c.gid);
-    difference -= 2 * c.load;
+    loads[from].busy -= c.load;
+    loads[to].busy += c.load;
   }
   return gids;
+}
+
+std::vector<wire::Gid> PeerSpread::balance(std::span<QueueLoad> loads,
+                                           const std::function<PortsByLid()>& ports,
+                                           TimePoint now) {
+  std::vector<unsigned> order(loads.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, std::ranges::greater{},
+                           [&](unsigned i) { return loads[i].busy; });
+  std::optional<PortsByLid> known;
+  for (const unsigned from : order) {
+    const unsigned to = order.back();
+    if (loads[from].busy < kBusy || loads[from].busy - loads[to].busy < kUneven) break;
+    if (loads[from].senders.size() < kMinSample) continue;
+    if (!known) known = ports();
+    if (auto gids = relieve(from, to, loads, *known, now); !gids.empty()) return gids;
+  }
+  return {};
 }
 
 }  // namespace ipoib::link

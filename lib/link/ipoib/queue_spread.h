@@ -64,12 +64,16 @@ class PeerSpread {
     if (it != moved_.end() && it->second.queue_pair < n) return it->second.queue_pair;
     return hash_.queue_pair_of(gid, n);
   }
-  /// Moves peers from the busiest of the `loads.size()` queue pairs to the idlest one if the first is
-  /// short of time and the second has much more of it. Returns the moved peers. A peer whose load
-  /// alone is about the difference stays, because it would only take the shortage along. `ports`
-  /// is called only if there is a difference. Moved peers that are not among them are forgotten.
-  std::vector<wire::Gid> balance(std::span<const QueueLoad> loads,
+  /// Moves peers from the busiest of the `loads.size()` queue pairs whose peers can move to the
+  /// idlest one, if the first is short of time and the second has much more of it. Adapts `busy` of
+  /// both. Returns the moved peers. A peer whose load alone is about the difference stays, because
+  /// it would only take the shortage along. `ports` is called only if there is a difference.
+  std::vector<wire::Gid> balance(std::span<QueueLoad> loads,
                                  const std::function<PortsByLid()>& ports, TimePoint now);
+  /// Forgets the moves of all peers that are not `known`.
+  void forget_unless(const std::function<bool(const wire::Gid&)>& known) {
+    std::erase_if(moved_, [&](const auto& entry) { return !known(entry.first); });
+  }
 
  private:
   struct Moved {
@@ -82,6 +86,8 @@ class PeerSpread {
   };
   [[nodiscard]] std::vector<Candidate> candidates(unsigned from, std::span<const QueueLoad> loads,
                                                   const PortsByLid& ports, TimePoint now) const;
+  std::vector<wire::Gid> relieve(unsigned from, unsigned to, std::span<QueueLoad> loads,
+                                 const PortsByLid& ports, TimePoint now);
 
   QueueSpread hash_;
   std::unordered_map<wire::Gid, Moved> moved_;

@@ -10,9 +10,18 @@ namespace ipoib::mgmt {
 void LoadBalance::advance(TimePoint now) {
   if (parts_.workers.all().size() < 2 || now < due_) return;
   due_ = now + kPeriod;
-  const std::vector<WorkerLoad> workers = measure_workers();
-  for (const auto& l : parts_.links)
-    if (l->queue_pairs() > 1) l->control().balance(measure(*l, workers), now);
+  std::vector<WorkerLoad> workers = measure_workers();
+  for (const auto& l : parts_.links) {
+    if (l->queue_pairs() < 2) continue;
+    std::vector<link::QueueLoad> loads = measure(*l, workers);
+    l->control().balance(loads, now);
+    // The next link must not fill the same gap.
+    for (unsigned i = 0; i < loads.size(); ++i) workers[worker_of(*l, i)].busy = loads[i].busy;
+  }
+}
+
+unsigned LoadBalance::worker_of(const LinkInstance& link, unsigned queue_pair) const {
+  return link.worker_of(queue_pair, static_cast<unsigned>(parts_.workers.all().size()));
 }
 
 std::vector<LoadBalance::WorkerLoad> LoadBalance::measure_workers() {
@@ -38,17 +47,16 @@ std::vector<link::QueueLoad> LoadBalance::measure(const LinkInstance& link,
                                                   const std::vector<WorkerLoad>& workers) {
   std::vector<link::QueueLoad> loads;
   for (unsigned i = 0; i < link.queue_pairs(); ++i) {
-    const unsigned number = link.worker_of(i, static_cast<unsigned>(workers.size()));
+    const unsigned number = worker_of(link, i);
     const fwd::Worker& w = *parts_.workers.all()[number].worker;
     const table::InterfaceId id = link.config().id;
-    QueueMark& mark = queues_[{id, number}];
+    std::uint64_t& mark = queues_[{id, number}];
     const std::uint64_t packets = w.counters(id).rx_packets.get();
     link::QueueLoad& load = loads.emplace_back();
     load.busy = workers[number].busy;
-    load.received = workers[number].per_packet *
-                    static_cast<double>(packets - std::exchange(mark.packets, packets));
-    if (const fabric::SenderSamples* const senders = w.senders(id))
-      load.senders = senders->since(mark.samples);
+    load.received =
+        workers[number].per_packet * static_cast<double>(packets - std::exchange(mark, packets));
+    if (fabric::SenderSamples* const senders = w.senders(id)) load.senders = senders->end_period();
   }
   return loads;
 }

@@ -31,13 +31,13 @@ class LoadBalance {
   struct WorkerMark {
     std::uint64_t busy_cycles = 0, packets = 0;
   };
-  struct QueueMark {
-    std::uint64_t packets = 0, samples = 0;
-  };
   struct WorkerLoad {
     double busy = 0;
+    /// Includes what the worker does for others, as the reading of a cable. So the load of a peer is
+    /// never estimated too low.
     double per_packet = 0;
   };
+  [[nodiscard]] unsigned worker_of(const LinkInstance& link, unsigned queue_pair) const;
   [[nodiscard]] std::vector<WorkerLoad> measure_workers();
   [[nodiscard]] std::vector<link::QueueLoad> measure(const LinkInstance& link,
                                                      const std::vector<WorkerLoad>& workers);
@@ -46,7 +46,8 @@ class LoadBalance {
   TimePoint due_{};
   std::uint64_t begin_tsc_ = 0;
   std::vector<WorkerMark> workers_;
-  std::map<std::pair<table::InterfaceId, unsigned>, QueueMark> queues_;  ///< Key: link and worker.
+  /// Packets of a link's queue pair; the key is the link with the worker.
+  std::map<std::pair<table::InterfaceId, unsigned>, std::uint64_t> queues_;
 };
 
 }  // namespace ipoib::mgmt

@@ -250,12 +250,22 @@ class SpreadByLoad : public SpreadChange {
     hot.senders.insert(hot.senders.end(), 100, static_cast<std::uint16_t>(100 + n));
     return all;
   }
+  /// Passes these loads; the other queue pairs of the first two are busy too.
+  void balance(unsigned n, double others = 0) {
+    auto all = loads(n);
+    for (unsigned i = 0; i < 2; ++i)
+      if (all[i].busy == 0) all[i].busy = others + 0.25;
+    b.link.balance(all, b.now);
+  }
+  wire::HwAddr hw_of(unsigned n) const {
+    return *wire::parse_hw_addr(b.link.neighbour(ip(address(n)), b.now)->lladdr);
+  }
 };
 
 TEST_F(SpreadByLoad, P14_AHostLeavesABusyWorkerByOneMessage) {
   const unsigned host = 7;
   const std::uint32_t before = knows.at(ip(address(host)));
-  b.link.balance(loads(host), b.now);
+  balance(host);
   EXPECT_EQ(behind(), 1U) << "show neigh says where it will send";
   EXPECT_EQ(run(100ms), 1U);
   EXPECT_EQ(behind(), 0U);
@@ -271,27 +281,30 @@ TEST_F(SpreadByLoad, P14_AHostIsLeftAloneIfItsPortIsNotKnown) {
   // Another port has the LID too.
   static_cast<void>(b.resolve("10.0.0.200", b.add_host(0x999, 0x50, 108)));
   b.run_for(1s);
-  b.link.balance(loads(8), b.now);
+  balance(8);
   EXPECT_EQ(b.link.counters().neighbours_moved, 0U);
   EXPECT_EQ(run(100ms), 0U);
 }
 
 TEST_F(SpreadByLoad, P14_NoHostMovesWhileOthersDoOrTheLinkIsDown) {
   ASSERT_TRUE(b.link.set_queues(2, b.now));
-  b.link.balance(loads(7), b.now);
+  balance(7);
   EXPECT_EQ(b.link.counters().neighbours_moved, 0U);
   static_cast<void>(run(1s));
   b.actions.attr.state = fabric::PortState::kDown;
   b.on_port_event(fabric::PortEvent::kPortDown, 10ms);
-  b.link.balance(loads(7), b.now);
+  balance(7);
   EXPECT_EQ(b.link.counters().neighbours_moved, 0U);
 }
 
 TEST_F(SpreadByLoad, P14_OnlyQueuePairsOfTheSpreadTakePart) {
-  ASSERT_TRUE(b.link.set_queues(1, b.now));
+  ASSERT_TRUE(b.link.set_queues(2, b.now));
   static_cast<void>(run(1s));
-  b.link.balance(loads(7), b.now);
-  EXPECT_EQ(b.link.counters().neighbours_moved, 0U);
+  balance(7, 0.5);
+  EXPECT_EQ(b.link.counters().neighbours_moved, 0U) << "only the third one is idle";
+  balance(7);
+  EXPECT_EQ(b.link.counters().neighbours_moved, 1U);
+  EXPECT_LT(b.link.queue_pair_for(hw_of(7)), 2U);
 }
 
 TEST(SpreadOption, P14_HostsStayIfConfigured) {
