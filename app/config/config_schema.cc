@@ -523,9 +523,10 @@ Section<NodeConfig> worker_section() {
               "briefly, or sleep, for machines with fewer processors than lcores."),
           row<E>(
               "assign", [](auto& c) -> auto& { return c.worker.assign; }, Assignment{},
-              "Assignment of ports and hcas to workers; auto distributes them evenly, one worker "
-              "each. The workers of a list share a port: each has a receive queue of it, and the "
-              "device spreads the flows over the queues (RSS)."),
+              "Assignment of ports and hcas to workers. The workers of a list share a port: each "
+              "has a receive queue of it, and the device spreads the flows over the queues (RSS). "
+              "Devices without an assignment go in turn to the workers on their NUMA nodes: one "
+              "worker each, or as many workers as a port's device has queues for its flows."),
           row<E>(
               "forward-mode", [](auto& c) -> auto& { return c.mode; },
               OneOf<ForwardMode>{forward_modes()},

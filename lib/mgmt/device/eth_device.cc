@@ -157,6 +157,16 @@ Result<EthQueueNumbers> queues_for(const rte_eth_dev_info& info, unsigned receiv
   return EthQueueNumbers{static_cast<std::uint16_t>(rx), static_cast<std::uint16_t>(tx)};
 }
 
+EthSpread spread_of(const std::string& device) {
+  const auto found = find(device);
+  if (!found) return {};
+  const auto& [port, info] = *found;
+  const DriverTraits traits = traits_of(info.driver_name);
+  const bool spreads = (info.flow_type_rss_offloads & RTE_ETH_RSS_IP) != 0 && !traits.paired &&
+                       !traits.receives_on_all;
+  return {.queues = spreads ? info.max_rx_queues : 1U, .socket = rte_eth_dev_socket_id(port)};
+}
+
 Result<EthDevice> EthDevice::open(const EthDeviceConfig& config) {
   const auto found = find(config.device);
   if (!found) return tl::make_unexpected(found.error());

@@ -51,6 +51,16 @@ struct EthQueueNumbers {
 [[nodiscard]] Result<EthQueueNumbers> queues_for(const rte_eth_dev_info& info, unsigned receivers,
                                                  unsigned senders);
 
+struct EthSpread {
+  unsigned queues = 1;  ///< Receive queues over which the device spreads its flows.
+  int socket = -1;      ///< NUMA node of the device; -1: not known.
+};
+
+/// Returns how the device can serve several workers without a change elsewhere: one queue if its
+/// driver does not spread flows, or if its peer must have as many queues. The defaults if there is no
+/// such device.
+[[nodiscard]] EthSpread spread_of(const std::string& device);
+
 /// Started by open(); closed by close() or the destructor.
 class EthDevice {
  public:

@@ -15,7 +15,6 @@
 #include "lib/fabric/packet_meta.h"
 #include "lib/link/ipoib/dialect.h"
 #include "lib/mgmt/node/node_assembly.h"
-#include "lib/mgmt/worker/placement.h"
 #include "lib/wire/iba.h"
 
 namespace ipoib::mgmt {
@@ -174,19 +173,37 @@ Status NodeBuilder::build() {
   if (!loop) return tl::make_unexpected(loop.error());
   parts_.loop = std::move(*loop);
   for (auto step :
-       {&NodeBuilder::create_tables, &NodeBuilder::create_buffers, &NodeBuilder::create_ports,
-        &NodeBuilder::create_hcas, &NodeBuilder::create_links, &NodeBuilder::create_workers})
+       {&NodeBuilder::assign_workers, &NodeBuilder::create_tables, &NodeBuilder::create_buffers,
+        &NodeBuilder::create_ports, &NodeBuilder::create_hcas, &NodeBuilder::create_links,
+        &NodeBuilder::create_workers})
     if (auto s = (this->*step)(); !s) return s;
   return {};
 }
 
-Status NodeBuilder::create_tables() {
-  if (lcores_.workers.size() < parts_.config.worker.count)
+/// Adds an assignment for each ethdev that has none.
+Status NodeBuilder::assign_workers() {
+  NodeConfig& config = parts_.config;
+  if (lcores_.workers.size() < config.worker.count)
     return fail(Errc::kInvalidArgument,
                 "{} workers require as many lcores in addition to the management lcore; EAL has {} "
                 "(option -l)",
-                parts_.config.worker.count, lcores_.workers.size());
+                config.worker.count, lcores_.workers.size());
+  std::size_t nth = 0;
+  for (const PortConfig& p : config.ports) {
+    const EthSpread device = spread_of(p.device);
+    config.worker.assign.try_emplace(
+        p.name, receivers_for(topology(), device.socket, device.queues, nth++));
+  }
+  for (const HcaConfig& h : config.hcas) {
+    if (h.driver == HcaDriver::kSoft)
+      config.worker.assign.try_emplace(h.name,
+                                       receivers_for(topology(), spread_of(h.wire).socket, 1, nth));
+    ++nth;
+  }
+  return {};
+}
 
+Status NodeBuilder::create_tables() {
   auto* rcu = static_cast<rte_rcu_qsbr*>(rte_zmalloc(
       "ipoib_rcu", rte_rcu_qsbr_get_memsize(parts_.config.worker.count), RTE_CACHE_LINE_SIZE));
   if (rcu == nullptr || rte_rcu_qsbr_init(rcu, parts_.config.worker.count) != 0) {
@@ -243,18 +260,35 @@ int NodeBuilder::socket_of(unsigned worker) const {
   return static_cast<int>(rte_lcore_to_socket_id(lcores_.workers[worker]));
 }
 
-Status NodeBuilder::create_buffers() {
+Topology NodeBuilder::topology() const {
   Topology topology;
   topology.management = static_cast<int>(rte_socket_id());
   for (unsigned i = 0; i < parts_.config.worker.count; ++i)
     topology.workers.push_back(socket_of(i));
-  auto buffers = Buffers::create(plan_pools(parts_.config, topology), mbuf_size(),
-                                 plan_reserve(parts_.config), topology.management, object_name(""));
+  return topology;
+}
+
+void NodeBuilder::warn_of_nodes(const std::string& name, const EthDevice& device,
+                                const std::vector<unsigned>& receivers) const {
+  const int node = device.socket();
+  for (const unsigned worker : receivers)
+    if (const int own = socket_of(worker); node >= 0 && own >= 0 && own != node)
+      log(LogArea::kFabric, LogLevel::kWarning,
+          "{}: {} is on NUMA node {}, worker {} that receives from it is on node {}, and every "
+          "packet crosses nodes: use lcores on the NUMA node of the device (EAL option -l, "
+          "[worker] assign)",
+          name, device.name(), node, worker, own);
+}
+
+Status NodeBuilder::create_buffers() {
+  const Topology places = topology();
+  auto buffers = Buffers::create(plan_pools(parts_.config, places), mbuf_size(),
+                                 plan_reserve(parts_.config), places.management, object_name(""));
   if (!buffers) return tl::make_unexpected(buffers.error());
   parts_.buffers = std::move(*buffers);
   parts_.injector = std::make_unique<Injector>(
       parts_.interfaces, parts_.workers,
-      InjectBuffers{parts_.buffers.on(topology.management), parts_.buffers.reserve()});
+      InjectBuffers{parts_.buffers.on(places.management), parts_.buffers.reserve()});
   parts_.punt = std::make_unique<PuntHandler>(parts_.interfaces, *parts_.injector,
                                               parts_.buffers.size() / kHeldShare);
   parts_.neighbours = std::make_unique<NeighbourDirectory>(
@@ -292,6 +326,7 @@ Status NodeBuilder::create_ports() {
     auto device = EthDevice::open(wanted);
     if (!device)
       return fail(device.error().code, "{}", interface_error("port", p.name, device.error()));
+    warn_of_nodes(p.name, *device, receivers);
     InterfaceSlot& slot = parts_.interfaces.add(receivers);
     link::EthernetPortConfig config;
     config.name = p.name;
@@ -337,6 +372,7 @@ Status NodeBuilder::create_hcas() {
                                      .senders = parts_.config.worker.count,
                                      .promiscuous = true});
       if (!opened) return failed(opened.error());
+      warn_of_nodes(h.name, *opened, {owner});
       ethdev.emplace(std::move(*opened));
       resources.ethdev_port = ethdev->port();
       resources.cable_rx = ethdev->queues().rx;

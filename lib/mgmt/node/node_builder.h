@@ -6,11 +6,14 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/result.h"
+#include "lib/mgmt/device/eth_device.h"
 #include "lib/mgmt/device/hca_resources.h"
 #include "lib/mgmt/node.h"
 #include "lib/mgmt/node/node_clock.h"
+#include "lib/mgmt/worker/placement.h"
 
 namespace ipoib::mgmt {
 
@@ -27,6 +30,7 @@ class NodeBuilder {
   Status build();
 
  private:
+  Status assign_workers();
   Status create_tables();
   Status create_buffers();
   void create_routing();
@@ -37,6 +41,9 @@ class NodeBuilder {
   Status connect_workers();
   /// NUMA node of a worker's lcore.
   [[nodiscard]] int socket_of(unsigned worker) const;
+  [[nodiscard]] Topology topology() const;
+  void warn_of_nodes(const std::string& name, const EthDevice& device,
+                     const std::vector<unsigned>& receivers) const;
   /// EAL-wide name of a ring, pool or table of this node.
   [[nodiscard]] std::string object_name(std::string_view what) const;
   [[nodiscard]] unsigned mbuf_size() const;

@@ -98,6 +98,19 @@ std::vector<unsigned> receivers_of(const NodeConfig& config, const std::string& 
   return {static_cast<unsigned>(nth % config.worker.count)};
 }
 
+std::vector<unsigned> receivers_for(const Topology& topology, int socket, unsigned queues,
+                                    std::size_t nth) {
+  std::vector<unsigned> all, near;
+  for (unsigned i = 0; i < topology.workers.size(); ++i) {
+    all.push_back(i);
+    if (socket >= 0 && topology.workers[i] == socket) near.push_back(i);
+  }
+  std::vector<unsigned>& found = near.empty() ? all : near;
+  std::ranges::rotate(found, found.begin() + static_cast<std::ptrdiff_t>(nth % found.size()));
+  found.resize(std::min<std::size_t>(queues, found.size()));
+  return found;
+}
+
 unsigned queue_pairs_of(const LinkConfigEntry& link, unsigned workers) {
   if (link.dialect == LinkDialect::kIbarp2001) return 1;
   return link.queue_pairs == 0 ? workers : std::min(workers, link.queue_pairs);

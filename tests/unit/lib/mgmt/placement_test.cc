@@ -150,6 +150,16 @@ TEST(Placement, AssignmentsComeFirst) {
   for (unsigned i = 0; i < 7; ++i) EXPECT_EQ(receivers_of(c, "y", i), std::vector{i % 3});
 }
 
+TEST(Placement, P14_DevicesWithoutAnAssignmentGoToTheirNodeInTurn) {
+  const Topology two_nodes{{0, 1, 1, 0, 1}, 0};
+  for (std::size_t nth = 0; nth < 6; ++nth)
+    EXPECT_EQ(receivers_for(two_nodes, 0, 1, nth), std::vector{nth % 2 == 0 ? 0U : 3U});
+  EXPECT_EQ(receivers_for(two_nodes, 1, 2, 2), (std::vector{4U, 1U}));
+  EXPECT_EQ(receivers_for(two_nodes, 1, 16, 1), (std::vector{2U, 4U, 1U}));
+  EXPECT_EQ(receivers_for(two_nodes, 2, 2, 4), (std::vector{4U, 0U})) << "no worker is there";
+  EXPECT_EQ(receivers_for(two_nodes, -1, 9, 0), (std::vector{0U, 1U, 2U, 3U, 4U}));
+}
+
 TEST(Placement, EachReceiverOfAPortHasMbufsForItsQueues) {
   NodeConfig c = ports(1, 3);
   c.rxd = 256;

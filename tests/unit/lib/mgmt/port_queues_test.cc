@@ -146,6 +146,29 @@ TEST_F(RssTest, P14_DeviceWithFewerQueuesThanReceiversIsRefused) {
             "net_null7: the device has 2 receive queues, and 3 workers receive");
 }
 
+TEST_F(RssTest, P14_OnlyADeviceThatSpreadsFlowsServesAllWorkersUnasked) {
+  EXPECT_GE(spread_of("net_null7").queues, 16U);
+  EXPECT_EQ(spread_of("no_such_device").queues, 1U);
+  for (const char* const driver : {"net_virtio", "net_memif", "net_tap", "net_af_packet"}) {
+    asked.says = [driver](rte_eth_dev_info& info) { info.driver_name = driver; };
+    EXPECT_EQ(spread_of("net_null7").queues, 1U) << driver;
+  }
+  asked.says = [](rte_eth_dev_info& info) { info.flow_type_rss_offloads = 0; };
+  EXPECT_EQ(spread_of("net_null7").queues, 1U);
+}
+
+TEST_F(RssTest, P14_AutoGivesTheQueuesToAllWorkers) {
+  NodeConfig c = config();
+  c.ports[0].device = "net_null7";
+  c.worker.count = 3;
+  c.worker.assign.clear();
+  const auto node = build_node(
+      c, {0, {1, 2, 3}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
+  ASSERT_TRUE(node) << node.error().what;
+  EXPECT_EQ((*node)->faces.view.ports()[0].workers, (std::vector{0U, 1U, 2U}));
+  EXPECT_EQ((*node)->faces.view.ports()[0].rx_queues, 3U);
+}
+
 /// A device with two queues in each direction.
 struct TwoQueues {
   TwoQueues() {
