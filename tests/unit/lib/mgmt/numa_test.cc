@@ -17,6 +17,7 @@
 #include "lib/mgmt/node/node_assembly.h"
 #include "lib/mgmt/node/node_builder.h"
 #include "lib/mgmt/worker/placement.h"
+#include "tests/support/logged.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
@@ -104,6 +105,37 @@ TEST_F(NumaTest, WhatAWorkerUsesIsOnTheNodeOfItsLcore) {
   for (const char* const table : {"ipoib_ipv4", "prefixes6"})
     EXPECT_EQ(nodes_of(table), std::set{1}) << table << ", which workers share: the first one's";
   EXPECT_EQ(nodes_of("ipoib_control"), std::set{0}) << "management's";
+}
+
+/// The devices are on node 0, the workers on nodes 5 and 0.
+TEST_F(NumaTest, P14_DevicesGoToWorkersOnTheirNodeAndOthersAreReported) {
+  NodeConfig c = config();
+  c.worker.count = 2;
+  std::vector<std::vector<unsigned>> workers;
+  const auto log_of = [&](decltype(c.worker.assign) assign) {
+    c.worker.assign = std::move(assign);
+    return logged([&] {
+      const auto node = build_node(
+          c, {0, {5, 0}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
+      ASSERT_TRUE(node) << node.error().what;
+      workers.push_back((*node)->faces.view.ports()[0].workers);
+    });
+  };
+  EXPECT_EQ(log_of({}).find("NUMA"), std::string::npos);
+  EXPECT_EQ(workers.back(), std::vector{1U});
+
+  RingDevice other_port{"ethernet"}, other_cable{"cable"};  // The node has closed the first ones.
+  c.ports[0].device = other_port.name;
+  c.hcas[0].wire = other_cable.name;
+  const std::string log = log_of({{"eth0", {0}}, {"soft0", {0}}});
+  EXPECT_EQ(workers.back(), std::vector{0U});
+  for (const auto& [name, device] :
+       {std::pair{"eth0", other_port.name}, std::pair{"soft0", other_cable.name}})
+    EXPECT_NE(log.find(fmt::format("{}: {} is on NUMA node 0, worker 0 that receives from it is on "
+                                   "node 5",
+                                   name, device)),
+              std::string::npos)
+        << log;
 }
 
 /// A worker that cuts a packet takes mbufs of its own NUMA node, whichever worker sends them.
