@@ -11,8 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "lib/base/counters.h"
 #include "lib/fabric/packet_meta.h"
 
 namespace ipoib::fabric {
@@ -27,6 +29,7 @@ class SenderSamples {
   /// Shape: PacketMeta::rx is filled.
   void count(std::span<rte_mbuf* const> pkts) noexcept {
     const auto n = static_cast<std::uint32_t>(pkts.size());
+    packets_.add(n);
     if (n <= until_next_) [[likely]] {
       until_next_ -= n;
       return;
@@ -36,10 +39,16 @@ class SenderSamples {
     until_next_ += kMeanGap / 2 + random(kMeanGap) - n;
   }
 
-  /// Management. Ends a period: returns the source LIDs of its sampled packets; 0: multicast.
-  [[nodiscard]] std::vector<std::uint16_t> end_period() {
+  struct Period {
+    std::uint64_t packets = 0;        ///< All, not only the sampled ones.
+    std::vector<std::uint16_t> lids;  ///< Sources of the sampled packets; 0: multicast.
+  };
+  /// Management. Ends a period, and returns its packets.
+  [[nodiscard]] Period end_period() {
     const std::uint64_t state = state_.load(std::memory_order_acquire);
-    std::vector<std::uint16_t> lids;
+    const std::uint64_t packets = packets_.get();
+    Period period{packets - std::exchange(ended_at_, packets), {}};
+    std::vector<std::uint16_t>& lids = period.lids;
     // The worker begins a period with its first sample.
     if (state >> 32 == period_.load(std::memory_order_relaxed)) {
       lids.resize(std::min<std::size_t>(state & UINT32_MAX, kSize));
@@ -47,7 +56,7 @@ class SenderSamples {
         lids[i] = lids_[i].load(std::memory_order_relaxed);
     }
     period_.store(period_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    return lids;
+    return period;
   }
 
  private:
@@ -69,9 +78,11 @@ class SenderSamples {
 
   std::uint32_t until_next_ = 0;  ///< Packets before the next sample.
   std::uint64_t random_ = 1;
+  Counter packets_;
   std::atomic<std::uint64_t> state_{0};  ///< The period, and its number of samples so far.
   std::atomic<std::uint32_t> period_{1};
   std::array<std::atomic<std::uint16_t>, kSize> lids_{};
+  std::uint64_t ended_at_ = 0;  ///< `packets_` at the end of the previous period; management's.
 };
 
 }  // namespace ipoib::fabric

@@ -2,6 +2,7 @@
 #include "lib/mgmt/node/load_balance.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/mgmt/node/node_parts.h"
 
@@ -50,13 +51,13 @@ std::vector<link::QueueLoad> LoadBalance::measure(const LinkInstance& link,
     const unsigned number = worker_of(link, i);
     const fwd::Worker& w = *parts_.workers.all()[number].worker;
     const table::InterfaceId id = link.config().id;
-    std::uint64_t& mark = queues_[{id, number}];
-    const std::uint64_t packets = w.counters(id).rx_packets.get();
     link::QueueLoad& load = loads.emplace_back();
     load.busy = workers[number].busy;
-    load.received =
-        workers[number].per_packet * static_cast<double>(packets - std::exchange(mark, packets));
-    if (fabric::SenderSamples* const senders = w.senders(id)) load.senders = senders->end_period();
+    fabric::SenderSamples* const senders = w.senders(id);
+    if (senders == nullptr) continue;
+    auto period = senders->end_period();
+    load.received = workers[number].per_packet * static_cast<double>(period.packets);
+    load.senders = std::move(period.lids);
   }
   return loads;
 }

@@ -3,13 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <utility>
 #include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/link/ipoib/queue_spread.h"
-#include "lib/table/neighbour.h"
 
 namespace ipoib::mgmt {
 
@@ -46,8 +43,6 @@ class LoadBalance {
   TimePoint due_{};
   std::uint64_t begin_tsc_ = 0;
   std::vector<WorkerMark> workers_;
-  /// Packets of a link's queue pair; the key is the link with the worker.
-  std::map<std::pair<table::InterfaceId, unsigned>, std::uint64_t> queues_;
 };
 
 }  // namespace ipoib::mgmt

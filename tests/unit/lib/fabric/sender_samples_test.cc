@@ -33,7 +33,8 @@ class SenderSamplesTest : public ::testing::Test {
   }
   /// Shares of the ports in the sample.
   std::map<std::uint16_t, double> end_period() {
-    const auto lids = senders->end_period();
+    const auto [packets, lids] = senders->end_period();
+    received = packets;
     sampled = lids.size();
     std::map<std::uint16_t, double> shares;
     for (const std::uint16_t lid : lids) shares[lid] += 1.0 / static_cast<double>(lids.size());
@@ -43,6 +44,7 @@ class SenderSamplesTest : public ::testing::Test {
   std::array<rte_mbuf*, kBurst> burst{};
   std::unique_ptr<SenderSamples> senders = std::make_unique<SenderSamples>();
   std::size_t sampled = 0;
+  std::uint64_t received = 0;
 };
 
 TEST_F(SenderSamplesTest, P14_AllPlacesOfABurstAreSampled) {
@@ -51,7 +53,7 @@ TEST_F(SenderSamplesTest, P14_AllPlacesOfABurstAreSampled) {
     for (std::size_t j = 0; j < kBurst; ++j)
       meta_of(burst[j]).rx.slid = static_cast<std::uint16_t>(j + 1);
     for (int j = 0; j < 4000; ++j) senders->count(burst);
-    for (const std::uint16_t lid : senders->end_period()) ++times[lid];
+    for (const std::uint16_t lid : senders->end_period().lids) ++times[lid];
   }
   ASSERT_EQ(times.size(), kBurst);
   for (const auto& [lid, n] : times) {
@@ -94,11 +96,14 @@ TEST_F(SenderSamplesTest, P14_APeriodHasItsOwnPacketsOnly) {
   EXPECT_TRUE(end_period().empty());
   for (int i = 0; i < 10'000; ++i) receive(1, 64);
   EXPECT_EQ(end_period().size(), 1U);
+  EXPECT_EQ(received, 640'000U);
   EXPECT_TRUE(end_period().empty()) << "nothing was received";
+  EXPECT_EQ(received, 0U);
   for (int i = 0; i < 100; ++i) receive(2, 64);
   const auto few = end_period();
   ASSERT_EQ(few.size(), 1U) << "not mixed with the former ones";
   EXPECT_EQ(few.begin()->first, 2);
+  EXPECT_EQ(received, 6'400U);
 }
 
 TEST_F(SenderSamplesTest, P14_MulticastHasNoSender) {
