@@ -497,7 +497,7 @@ std::vector<GroupInfo> GroupTable::list(TimePoint now) const {
       row.held = row.sending ? sender->second.held.size() : 0;
       row.reason = g->reason;
       if (const unsigned place = place_of(*g);
-          row.reason.empty() && g->attached && g->attached->queue_pair != place)
+          row.reason.empty() && to_move_.empty() && g->attached && g->attached->queue_pair != place)
         row.reason = fmt::format("has not moved to queue pair {}", actions_.qpn(place));
       row.age = now - g->created;
     }
