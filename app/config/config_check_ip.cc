@@ -130,7 +130,9 @@ std::set<wire::IpPrefix> prefixes_of(const std::vector<OwnAddress>& own) {
     if (a.prefix.len >= wire::host_len(a.prefix.addr)) continue;
     const wire::IpAddr network = wire::network(a.prefix);
     prefixes.insert({network, a.prefix.len});
-    prefixes.insert(wire::host_prefix(network));
+    // A network of two addresses has neither a broadcast address nor one of all its routers.
+    if (a.prefix.len + 1 < wire::host_len(a.prefix.addr))
+      prefixes.insert(wire::host_prefix(network));
     if (const auto broadcast = wire::directed_broadcast(a.prefix))
       prefixes.insert(wire::host_prefix(*broadcast));
   }
