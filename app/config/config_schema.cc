@@ -525,8 +525,10 @@ Section<NodeConfig> worker_section() {
               "assign", [](auto& c) -> auto& { return c.worker.assign; }, Assignment{},
               "Assignment of ports and hcas to workers. The workers of a list share a port: each "
               "has a receive queue of it, and the device spreads the flows over the queues (RSS). "
-              "Devices without an assignment go in turn to the workers on their NUMA nodes: one "
-              "worker each, or as many workers as a port's device has queues for its flows."),
+              "Devices without an assignment go to the workers with the fewest devices, ports and "
+              "cables to those on their NUMA nodes: one worker each, or as many workers as a "
+              "port's "
+              "device has queues for its flows, unless total-num-mbufs is set."),
           row<E>(
               "forward-mode", [](auto& c) -> auto& { return c.mode; },
               OneOf<ForwardMode>{forward_modes()},

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -89,6 +90,7 @@ int rte_eth_dev_configure(std::uint16_t port, std::uint16_t nb_rx, std::uint16_t
   asked.rss_hf = conf->rxmode.mq_mode == RTE_ETH_MQ_RX_RSS ? asked.rss.rss_hf : 0;
   rte_eth_conf own = *conf;
   own.intr_conf.rmv = 0;  // no driver of these tests supports it
+  if (asked.powers_of_two && !std::has_single_bit(nb_rx)) return -EINVAL;
   return next<decltype(rte_eth_dev_configure)>("rte_eth_dev_configure")(port, nb_rx, nb_tx, &own);
 }
 

@@ -22,7 +22,8 @@ struct DeviceFaults {
   std::size_t max_groups = 0;  ///< Group addresses that the filter can hold; 0: no filter.
   /// Changes the rte_eth_dev_info of a device.
   std::function<void(rte_eth_dev_info&)> says{};
-  bool secondary = false;  ///< This is a secondary process.
+  bool secondary = false;      ///< This is a secondary process.
+  bool powers_of_two = false;  ///< The device takes no other number of receive queues.
 
   // Requests to devices:
   std::vector<wire::MacAddr> groups{};  ///< Argument of the last call.

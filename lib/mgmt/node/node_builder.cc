@@ -11,6 +11,7 @@
 #include <rte_ring.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "lib/fabric/packet_meta.h"
 #include "lib/link/ipoib/dialect.h"
@@ -180,7 +181,7 @@ Status NodeBuilder::build() {
   return {};
 }
 
-/// Adds an assignment for each ethdev that has none.
+/// Adds an assignment for each device that has none.
 Status NodeBuilder::assign_workers() {
   NodeConfig& config = parts_.config;
   if (lcores_.workers.size() < config.worker.count)
@@ -188,19 +189,44 @@ Status NodeBuilder::assign_workers() {
                 "{} workers require as many lcores in addition to the management lcore; EAL has {} "
                 "(option -l)",
                 config.worker.count, lcores_.workers.size());
-  std::size_t nth = 0;
+  const Topology places = topology();
+  std::vector<unsigned> devices(config.worker.count);
+  for (const auto& [name, workers] : config.worker.assign)
+    for (const unsigned worker : workers) ++devices[worker];
+  const auto assign = [&](const std::string& name, int socket, unsigned queues) {
+    if (config.worker.assign.contains(name)) return;
+    const auto workers = receivers_for(places, socket, queues, devices);
+    for (const unsigned worker : workers) ++devices[worker];
+    config.worker.assign[name] = workers;
+    if (workers.size() > 1) shared_unasked_.insert(name);
+  };
   for (const PortConfig& p : config.ports) {
     const EthSpread device = spread_of(p.device);
-    config.worker.assign.try_emplace(
-        p.name, receivers_for(topology(), device.socket, device.queues, nth++));
+    // A given number of mbufs was chosen for one queue.
+    assign(p.name, device.socket, config.total_num_mbufs == 0 ? device.queues : 1);
   }
-  for (const HcaConfig& h : config.hcas) {
-    if (h.driver == HcaDriver::kSoft)
-      config.worker.assign.try_emplace(h.name,
-                                       receivers_for(topology(), spread_of(h.wire).socket, 1, nth));
-    ++nth;
-  }
+  for (const HcaConfig& h : config.hcas)
+    assign(h.name, h.driver == HcaDriver::kSoft ? spread_of(h.wire).socket : -1, 1);
   return {};
+}
+
+/// Opens the device of a port. A driver may refuse a number of queues that its limits allow; then a
+/// port that was not asked to have several gets fewer.
+Result<EthDevice> NodeBuilder::open_port(const PortConfig& p, std::vector<unsigned>& receivers) {
+  EthDeviceConfig wanted{.device = p.device,
+                         .mtu = p.mtu,
+                         .rxd = parts_.config.rxd,
+                         .txd = parts_.config.txd,
+                         .rx_pools = {},
+                         .senders = parts_.config.worker.count};
+  for (const unsigned worker : receivers)
+    wanted.rx_pools.push_back(parts_.buffers.on(socket_of(worker)));
+  auto device = EthDevice::open(wanted);
+  if (device || receivers.size() == 1 || !shared_unasked_.contains(p.name)) return device;
+  receivers.resize(std::bit_floor(receivers.size() - 1));
+  log(LogArea::kFabric, LogLevel::kNotice, "port {}: {}; it is tried with {} receive queues",
+      p.name, device.error().what, receivers.size());
+  return open_port(p, receivers);
 }
 
 Status NodeBuilder::create_tables() {
@@ -314,16 +340,8 @@ void NodeBuilder::create_routing() {
 
 Status NodeBuilder::create_ports() {
   for (const PortConfig& p : parts_.config.ports) {
-    const auto receivers = receivers_of(parts_.config, p.name, parts_.ports.size());
-    EthDeviceConfig wanted{.device = p.device,
-                           .mtu = p.mtu,
-                           .rxd = parts_.config.rxd,
-                           .txd = parts_.config.txd,
-                           .rx_pools = {},
-                           .senders = parts_.config.worker.count};
-    for (const unsigned worker : receivers)
-      wanted.rx_pools.push_back(parts_.buffers.on(socket_of(worker)));
-    auto device = EthDevice::open(wanted);
+    auto receivers = receivers_of(parts_.config, p.name, parts_.ports.size());
+    auto device = open_port(p, receivers);
     if (!device)
       return fail(device.error().code, "{}", interface_error("port", p.name, device.error()));
     warn_of_nodes(p.name, *device, receivers);

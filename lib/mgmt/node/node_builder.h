@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,7 @@ class NodeBuilder {
   Status create_buffers();
   void create_routing();
   Status create_ports();
+  Result<EthDevice> open_port(const PortConfig& p, std::vector<unsigned>& receivers);
   Status create_hcas();
   Status create_links();
   Status create_workers();
@@ -53,6 +55,7 @@ class NodeBuilder {
   NodeParts& parts_;
   const NodeLcores& lcores_;
   const HcaFactory& make_hca_;
+  std::set<std::string> shared_unasked_;  ///< Ports that got several workers without being asked.
   unsigned instance_;  ///< Part of the names of this node's rings, pools and tables.
 };
 

@@ -99,14 +99,14 @@ std::vector<unsigned> receivers_of(const NodeConfig& config, const std::string& 
 }
 
 std::vector<unsigned> receivers_for(const Topology& topology, int socket, unsigned queues,
-                                    std::size_t nth) {
+                                    const std::vector<unsigned>& devices) {
   std::vector<unsigned> all, near;
   for (unsigned i = 0; i < topology.workers.size(); ++i) {
     all.push_back(i);
     if (socket >= 0 && topology.workers[i] == socket) near.push_back(i);
   }
   std::vector<unsigned>& found = near.empty() ? all : near;
-  std::ranges::rotate(found, found.begin() + static_cast<std::ptrdiff_t>(nth % found.size()));
+  std::ranges::stable_sort(found, {}, [&](unsigned worker) { return devices[worker]; });
   found.resize(std::min<std::size_t>(queues, found.size()));
   return found;
 }

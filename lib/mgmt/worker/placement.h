@@ -34,11 +34,12 @@ inline constexpr unsigned kHeldShare = 8;
 [[nodiscard]] std::vector<unsigned> receivers_of(const NodeConfig& config, const std::string& name,
                                                  std::size_t nth);
 
-/// The receivers of a device without an assignment: workers on its NUMA node, or all workers if there
-/// is none, in turn from the `nth` on. `queues`: number of receive queues over which the device
-/// spreads its flows.
+/// The receivers of a device without an assignment: the workers on its NUMA node, or all workers if
+/// there is none, those with the fewest devices first. `queues`: limit of their number; `devices`:
+/// number of the devices that each worker receives from.
 [[nodiscard]] std::vector<unsigned> receivers_for(const Topology& topology, int socket,
-                                                  unsigned queues, std::size_t nth);
+                                                  unsigned queues,
+                                                  const std::vector<unsigned>& devices);
 
 /// UD queue pairs that a link has if its hca serves all workers. A link of the 2001 dialect has one,
 /// because its draft does not say if peers accept packets from another QPN than the resolved one.

@@ -150,14 +150,19 @@ TEST(Placement, AssignmentsComeFirst) {
   for (unsigned i = 0; i < 7; ++i) EXPECT_EQ(receivers_of(c, "y", i), std::vector{i % 3});
 }
 
-TEST(Placement, P14_DevicesWithoutAnAssignmentGoToTheirNodeInTurn) {
+TEST(Placement, P14_DevicesWithoutAnAssignmentGoToTheFreestOnTheirNode) {
   const Topology two_nodes{{0, 1, 1, 0, 1}, 0};
-  for (std::size_t nth = 0; nth < 6; ++nth)
-    EXPECT_EQ(receivers_for(two_nodes, 0, 1, nth), std::vector{nth % 2 == 0 ? 0U : 3U});
-  EXPECT_EQ(receivers_for(two_nodes, 1, 2, 2), (std::vector{4U, 1U}));
-  EXPECT_EQ(receivers_for(two_nodes, 1, 16, 1), (std::vector{2U, 4U, 1U}));
-  EXPECT_EQ(receivers_for(two_nodes, 2, 2, 4), (std::vector{4U, 0U})) << "no worker is there";
-  EXPECT_EQ(receivers_for(two_nodes, -1, 9, 0), (std::vector{0U, 1U, 2U, 3U, 4U}));
+  std::vector<unsigned> devices(5);
+  std::vector<unsigned> order;
+  for (const int socket : {0, 1, 0, 1, 1, 0, -1}) {
+    order.push_back(receivers_for(two_nodes, socket, 1, devices).front());
+    ++devices[order.back()];
+  }
+  EXPECT_EQ(order, (std::vector{0U, 1U, 3U, 2U, 4U, 0U, 1U}));
+  EXPECT_EQ(receivers_for(two_nodes, 1, 2, {0, 3, 1, 0, 2}), (std::vector{2U, 4U}));
+  EXPECT_EQ(receivers_for(two_nodes, 1, 16, {0, 3, 1, 0, 2}), (std::vector{2U, 4U, 1U}));
+  EXPECT_EQ(receivers_for(two_nodes, 2, 9, {1, 0, 0, 0, 0}), (std::vector{1U, 2U, 3U, 4U, 0U}))
+      << "no worker is there";
 }
 
 TEST(Placement, EachReceiverOfAPortHasMbufsForItsQueues) {

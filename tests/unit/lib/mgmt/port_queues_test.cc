@@ -159,6 +159,7 @@ TEST_F(RssTest, P14_OnlyADeviceThatSpreadsFlowsServesAllWorkersUnasked) {
 
 TEST_F(RssTest, P14_AutoGivesTheQueuesToAllWorkers) {
   NodeConfig c = config();
+  c.total_num_mbufs = 0;
   c.ports[0].device = "net_null7";
   c.worker.count = 3;
   c.worker.assign.clear();
@@ -167,6 +168,35 @@ TEST_F(RssTest, P14_AutoGivesTheQueuesToAllWorkers) {
   ASSERT_TRUE(node) << node.error().what;
   EXPECT_EQ((*node)->faces.view.ports()[0].workers, (std::vector{0U, 1U, 2U}));
   EXPECT_EQ((*node)->faces.view.ports()[0].rx_queues, 3U);
+}
+
+TEST_F(RssTest, P14_AutoTakesFewerQueuesIfTheDriverRefuses) {
+  asked.powers_of_two = true;
+  NodeConfig c = config();
+  c.total_num_mbufs = 0;
+  c.ports[0].device = "net_null7";
+  c.worker.count = 3;
+  c.worker.assign = {{"eth0", {0, 1, 2}}};
+  const auto build = [&] {
+    return build_node(
+        c, {0, {1, 2, 3}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
+  };
+  EXPECT_FALSE(build()) << "it was asked for";
+  c.worker.assign.clear();
+  const auto node = build();
+  ASSERT_TRUE(node) << node.error().what;
+  EXPECT_EQ((*node)->faces.view.ports()[0].workers, (std::vector{0U, 1U}));
+}
+
+TEST_F(RssTest, P14_AGivenNumberOfMbufsIsForOneQueue) {
+  NodeConfig c = config();
+  c.ports[0].device = "net_null7";
+  c.worker.count = 3;
+  c.total_num_mbufs = 8192;
+  const auto node = build_node(
+      c, {0, {1, 2, 3}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
+  ASSERT_TRUE(node) << node.error().what;
+  EXPECT_EQ((*node)->faces.view.ports()[0].workers, std::vector{0U});
 }
 
 /// A device with two queues in each direction.
