@@ -527,8 +527,7 @@ Section<NodeConfig> worker_section() {
               "has a receive queue of it, and the device spreads the flows over the queues (RSS). "
               "Devices without an assignment go to the workers with the fewest devices, ports and "
               "cables to those on their NUMA nodes: one worker each, or as many workers as a "
-              "port's "
-              "device has queues for its flows, unless total-num-mbufs is set."),
+              "port's device has queues for its flows, unless total-num-mbufs is set."),
           row<E>(
               "forward-mode", [](auto& c) -> auto& { return c.mode; },
               OneOf<ForwardMode>{forward_modes()},

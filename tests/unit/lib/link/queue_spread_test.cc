@@ -54,17 +54,18 @@ class PeerSpreadTest : public ::testing::Test {
     }
     return all;
   }
+  std::vector<wire::Gid> balance(std::span<QueueLoad> measured) {
+    const auto ports = [this] {
+      PeerSpread::PortsByLid known;
+      for (const auto& [n, peer] : peers) known[peer.lid] = gid(n);
+      return known;
+    };
+    return spread.balance(measured, ports, now);
+  }
   std::vector<wire::Gid> balance(std::size_t sample = 1000) {
     now += 5s;
     auto all = loads(sample);
-    return spread.balance(
-        all,
-        [this] {
-          PeerSpread::PortsByLid ports;
-          for (const auto& [n, peer] : peers) ports[peer.lid] = gid(n);
-          return ports;
-        },
-        now);
+    return balance(all);
   }
 
   PeerSpread spread{1};
@@ -188,12 +189,7 @@ TEST_F(PeerSpreadTest, P14_LoadsFollowTheMoves) {
   add_at(0, 0.4);
   add_at(0, 0.3);
   auto all = loads();
-  const auto ports = [this] {
-    PeerSpread::PortsByLid known;
-    for (const auto& [n, peer] : peers) known[peer.lid] = gid(n);
-    return known;
-  };
-  ASSERT_EQ(spread.balance(all, ports, now).size(), 1U);
+  ASSERT_EQ(balance(all).size(), 1U);
   EXPECT_NEAR(all[0].busy, 0.3, 0.01);
   EXPECT_NEAR(all[1].busy, 0.4, 0.01);
 }
