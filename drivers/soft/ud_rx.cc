@@ -11,6 +11,7 @@
 #include "drivers/soft/connected/connected_port.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
+#include "lib/fabric/segments.h"
 #include "lib/wire/icrc/icrc.h"
 #include "lib/wire/mad.h"
 
@@ -340,9 +341,14 @@ void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
     if (i + kRxPrefetchAhead < frames.size())
       rte_prefetch0(rte_pktmbuf_mtod(frames[i + kRxPrefetchAhead], void*));
     rte_mbuf* m = frames[i];
-    if (m->nb_segs != 1 && rte_pktmbuf_linearize(m) != 0) [[unlikely]] {
-      drop(m, Drop::kIbNoBuffer);
-      continue;
+    if (!fabric::is_sole_mbuf(m) && (m->nb_segs != 1 || fabric::is_shared(m))) [[unlikely]] {
+      rte_mbuf* const copy = copy_frame(m);
+      if (copy == nullptr) {
+        drop(m, Drop::kIbNoBuffer);
+        continue;
+      }
+      rte_pktmbuf_free(m);
+      m = copy;
     }
     const std::span frame{rte_pktmbuf_mtod(m, const std::byte*), rte_pktmbuf_data_len(m)};
     if (const std::uint32_t len = fast_path.payload_len(frame); len != UdFastPath::kOther)

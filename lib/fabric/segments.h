@@ -29,6 +29,15 @@ namespace ipoib::fabric {
   return segs_refs == kSingle && (flags[7] & kForeign) == 0;
 }
 
+/// True if another owner reads the data of the first mbuf, or has any of the mbufs.
+[[nodiscard]] inline bool is_shared(const rte_mbuf* m) noexcept {
+  if (RTE_MBUF_CLONED(m)) return true;
+  if (RTE_MBUF_HAS_EXTBUF(m) && rte_mbuf_ext_refcnt_read(m->shinfo) != 1) return true;
+  for (; m != nullptr; m = m->next)
+    if (rte_mbuf_refcnt_read(m) != 1) return true;
+  return false;
+}
+
 /// with_few_segments() for a packet with more than `max` mbufs.
 [[nodiscard]] rte_mbuf* copy_to_few_segments(rte_mbuf* m, unsigned max, rte_mempool* pool,
                                              Drop& reason) noexcept;

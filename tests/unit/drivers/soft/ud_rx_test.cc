@@ -367,8 +367,9 @@ TEST_F(SoftRx, SegmentedFramesAreJoinedOrCounted) {
   const std::span<const std::byte> all{shape.frame};
   for (const bool fits : {true, false}) {
     rte_mbuf* m = packet(all.first(20), fabric::kNoAh, 0);
-    if (!fits) m->data_off = static_cast<std::uint16_t>(m->buf_len - 20);
     ASSERT_EQ(rte_pktmbuf_chain(m, packet(all.subspan(20), fabric::kNoAh, 0)), 0);
+    while (!fits && m->pkt_len <= rte_pktmbuf_data_room_size(Cable::get().pool))
+      ASSERT_EQ(rte_pktmbuf_chain(m, packet(Bytes(1000), fabric::kNoAh, 0)), 0);
     ASSERT_EQ(rte_ring_enqueue(Cable::get().towards[0], m), 0);
     node_.poll();
     const auto pkts = node_.receive();
@@ -376,6 +377,26 @@ TEST_F(SoftRx, SegmentedFramesAreJoinedOrCounted) {
     for (rte_mbuf* got : pkts) rte_pktmbuf_free(got);
     EXPECT_EQ(node_.hca->drops().get(Drop::kIbNoBuffer), fits ? 0U : 1U);
   }
+}
+
+// Bonding and ring devices deliver mbufs that other owners read.
+TEST_F(SoftRx, SharedFrameIsCopiedBeforeItIsDelivered) {
+  const Shape shape = local_shape();
+  rte_mbuf* const theirs = packet(shape.frame, fabric::kNoAh, 0);
+  rte_mbuf_refcnt_update(theirs, 1);
+  rte_mbuf* const clone = rte_pktmbuf_clone(theirs, Cable::get().pool);
+  for (rte_mbuf* frame : {theirs, clone}) {
+    ASSERT_EQ(rte_ring_enqueue(Cable::get().towards[0], frame), 0);
+    node_.poll();
+    const auto pkts = node_.receive();
+    ASSERT_EQ(pkts.size(), 1U);
+    EXPECT_TRUE(fabric::is_sole_mbuf(pkts[0]));
+    EXPECT_NE(pkts[0]->buf_addr, theirs->buf_addr);
+    rte_pktmbuf_free(pkts[0]);
+  }
+  EXPECT_EQ(bytes_of(theirs), shape.frame) << "with its headers";
+  EXPECT_EQ(node_.all_drops(), 0U);
+  rte_pktmbuf_free(theirs);
 }
 
 TEST_F(SoftRx, QueueNobodyReadsLosesItsOwnPacketsOnly) {
