@@ -188,9 +188,10 @@ void SimHcaPair::put(int to, std::span<const std::byte> frame) {
 
 bool SimHcaPair::send(int side, std::span<const std::byte> octets, std::size_t segment) {
   rte_mbuf* m = message(octets, segment);
-  if (peers[side].queue->tx_burst(&m, 1) == 1) return true;
-  rte_pktmbuf_free(m);
-  return false;
+  const bool taken = peers[side].queue->tx_burst(&m, 1) == 1;
+  if (!taken) rte_pktmbuf_free(m);
+  peers[side].poll();
+  return taken;
 }
 
 std::vector<Bytes> SimHcaPair::receive(int side) {

@@ -103,6 +103,7 @@ class SimHcaPair {
   static rte_mbuf* message(std::span<const std::byte> octets, std::size_t segment = 2048) {
     return test::mbuf_of(pool(), octets, segment);
   }
+  /// Sends a message, and polls. False: the queue pair has not taken it.
   bool send(int side, std::span<const std::byte> octets, std::size_t segment = 2048);
   /// Returns the messages that rx_burst delivers, and frees their mbufs.
   std::vector<Bytes> receive(int side);

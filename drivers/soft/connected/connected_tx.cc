@@ -86,7 +86,6 @@ std::uint16_t ConnectedPort::tx_burst(SoftConnectedQueue& q, rte_mbuf** pkts,
     q.counters.tx_octets.add(m->pkt_len);
   }
   if (ready && !send(q)) mark_ready(q);
-  flush();
   return i;
 }
 

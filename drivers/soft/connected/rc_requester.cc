@@ -45,7 +45,7 @@ void ConnectedPort::acknowledgement(SoftConnectedQueue& q, rte_mbuf* m,
   if (sequence) return sequence_nak(q);
   if (!progress) return;
   if (!r.waiting) restart_timer(q);
-  mark_ready(q);  // the window is open again
+  if (r.psn != r.end) mark_ready(q);  // the window is open again
 }
 
 /// Frees the messages whose packets all lie before `una`. True if `una` made progress.
