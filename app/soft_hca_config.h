@@ -23,6 +23,7 @@ namespace ipoib::app {
   soft.attr.pkeys = config.pkeys;
   soft.pool = resources.pool;
   soft.control_pool = resources.control_pool;
+  soft.share_pool = resources.share_pool;
   soft.message_mbufs = resources.message_mbufs;
   soft.icrc = config.icrc;
   soft.first_qpn = config.first_qpn;

@@ -190,6 +190,7 @@ UdDatapathConfig SoftHca::datapath_config(std::uint16_t worker) const {
                             .mtu = wire::mtu_octets(config_.attr.mtu),
                             .pool = config_.pool,
                             .control_pool = config_.control_pool,
+                            .share_pool = config_.share_pool,
                             .ahs = ahs_.get(),
                             .tsc = config_.tsc,
                             .rate_burst_tsc = config_.tsc_hz * RateBucket::kBurstMs / 1000};

@@ -45,6 +45,9 @@ struct SoftHcaConfig {
   /// ACKs, NAKs and MADs take their mbufs from here while `pool` is empty. Null: from `pool` only.
   /// Data room: a frame with a MAD.
   rte_mempool* control_pool = nullptr;
+  /// Mbufs for frames of connected queue pairs that share the buffers of their messages. They need
+  /// no data room, and are in use until the ethdev has sent them. Null, or empty: frames are copies.
+  rte_mempool* share_pool = nullptr;
   /// Mbufs that messages of connected queue pairs may hold: half of them for messages that wait to
   /// be sent or acknowledged (more: Drop::kIbTxBudget), half for messages that have begun to arrive
   /// (more: Drop::kIbRnr, UC: Drop::kIbNoBuffer).

@@ -44,6 +44,7 @@ struct UdDatapathConfig {
   std::uint32_t mtu = 0;                ///< Largest UD payload, octets.
   rte_mempool* pool = nullptr;          ///< For copies of packets and frames of connected queues.
   rte_mempool* control_pool = nullptr;  ///< For frames without payload when `pool` is empty.
+  rte_mempool* share_pool = nullptr;    ///< See SoftHcaConfig; null: none.
   const AhTable* ahs = nullptr;
   std::uint64_t (*tsc)() noexcept = nullptr;  ///< Clock of path rates and connected queues.
   std::uint64_t rate_burst_tsc = 0;           ///< RateBucket::kBurstMs on that clock.

@@ -78,8 +78,9 @@ class ConnectedQueue {
   /// long for the peer (Drop::kIbTxTooLong), or the queue not ready or failed (Drop::kIbTxFlushed).
   /// The device also takes and drops a packet if messages that wait for their ACKs leave no mbufs
   /// for it (Drop::kIbTxBudget). tx_lost() counts all of these. Chains may be of any length. RC
-  /// keeps a packet until the peer has acknowledged it; no other code may write to it. The frames
-  /// leave at the latest when the Hca is polled next.
+  /// keeps a packet until the peer has acknowledged it; no other code may write to it, and the
+  /// device writes to the head- and tailroom of its mbufs. The frames leave at the latest when the
+  /// Hca is polled next.
   std::uint16_t tx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept {
     expects_worker();
     worker_.expects_owner();

@@ -15,6 +15,7 @@ namespace {
 /// read.
 struct Cable {
   rte_mempool* pool;
+  rte_mempool* share_pool;
   rte_ring* sent[2];
   rte_ring* towards[2];
   std::uint16_t port[2];
@@ -32,6 +33,7 @@ struct Cable {
     Cable c{};
     c.pool = rte_pktmbuf_pool_create("connected", SimHcaPair::kMbufs, 0, 0,
                                      2560 + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
+    c.share_pool = rte_pktmbuf_pool_create("shares", SimHcaPair::kShares, 0, 0, 0, SOCKET_ID_ANY);
     for (int side : {0, 1}) {
       c.sent[side] = ring(side == 0 ? "wire_sent0" : "wire_sent1");
       c.towards[side] = ring(side == 0 ? "wire_to0" : "wire_to1");
@@ -72,11 +74,16 @@ rte_mempool* SimHcaPair::pool() {
   return Cable::get().pool;
 }
 
+rte_mempool* SimHcaPair::share_pool() {
+  return Cable::get().share_pool;
+}
+
 SoftHcaConfig SimHcaPair::config(int side) {
   SoftHcaConfig config;
   config.name = side == 0 ? "soft0" : "soft1";
   config.port_id = Cable::get().port[side];
   config.pool = pool();
+  config.share_pool = share_pool();
   config.attr.guid = kPeerGuid[side];
   config.attr.lid = kPeerLid[side];
   config.first_qpn = side == 0 ? 0x48 : 0x49;
@@ -180,6 +187,10 @@ std::vector<Bytes> SimHcaPair::cut(int to) {
   late_[to].clear();
   for (Bytes& frame : test::take_all(Cable::get().sent[1 - to])) frames.push_back(std::move(frame));
   return frames;
+}
+
+rte_mbuf* SimHcaPair::sent_frame(int from) {
+  return test::next_of(Cable::get().sent[from]);
 }
 
 void SimHcaPair::put(int to, std::span<const std::byte> frame) {

@@ -69,6 +69,7 @@ inline constexpr std::uint64_t kStepTsc = 10'000;
 class SimHcaPair {
  public:
   static constexpr unsigned kMbufs = 16'383;
+  static constexpr unsigned kShares = 255;  ///< Mbufs of share_pool().
   static constexpr unsigned kCableLen = 1023;
   static constexpr std::uint16_t kPeerLid[2] = {3, 2};
   static constexpr std::uint64_t kPeerGuid[2] = {0x0002'c903'00a1'b204, 0x0002'c903'00a1'b207};
@@ -79,6 +80,7 @@ class SimHcaPair {
   SimHcaPair& operator=(const SimHcaPair&) = delete;
 
   static rte_mempool* pool();
+  static rte_mempool* share_pool();
   static SoftHcaConfig config(int side);
   /// Destroys the HCAs and empties the cable.
   void clear();
@@ -97,6 +99,8 @@ class SimHcaPair {
   }
   /// Removes and returns the frames on the cable towards side `to`.
   std::vector<Bytes> cut(int to);
+  /// Removes and returns the oldest frame that side `from` has sent and the cable has not carried.
+  rte_mbuf* sent_frame(int from);
   /// Puts a frame on the cable towards a side. It passes no fault.
   void put(int to, std::span<const std::byte> frame);
 

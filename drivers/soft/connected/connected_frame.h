@@ -43,12 +43,14 @@ struct FrameSpec {
   std::uint32_t psn = 0;
   std::uint32_t extended_len = 0;  ///< Octets between BTH and payload.
   std::uint32_t payload_len = 0;
+  rte_mbuf* whole = nullptr;  ///< The mbuf of the message whose data is this payload; null: none.
 };
 
 /// Result of making the frame of a FrameSpec.
 struct Made {
   rte_mbuf* frame = nullptr;     ///< Written except extended headers, payload and ICRC.
   std::byte* payload = nullptr;  ///< Place of the payload in the frame.
+  bool shared = false;           ///< The payload is in its place: it is that of the message.
   bool local = false;            ///< The frame goes to this port itself.
   bool blocked = false;          ///< No frame now, try again. If false, no frame means a drop.
 };

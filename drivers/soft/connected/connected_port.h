@@ -82,6 +82,10 @@ class alignas(64) ConnectedPort {
   /// otherwise it would occupy a whole mbuf.
   static constexpr std::uint16_t kCopied = 1024;
 
+  /// A payload of this length or more is sent from the message's buffer where that is possible; the
+  /// copy of a shorter one costs less.
+  static constexpr std::uint32_t kShared = 512;
+
   ConnectedPort(UdDatapath& datapath, const UdDatapathConfig& hca,
                 const ConnectedPortConfig& config);
   ~ConnectedPort();
@@ -148,6 +152,7 @@ class alignas(64) ConnectedPort {
   void let_go(SoftConnectedQueue& q, rte_mbuf* message) noexcept;
   [[nodiscard]] bool send(SoftConnectedQueue& q) noexcept;
   [[nodiscard]] bool send_packet(SoftConnectedQueue& q) noexcept;
+  [[nodiscard]] rte_mbuf* share(rte_mbuf& payload, std::uint32_t head, std::uint32_t tail) noexcept;
   [[nodiscard]] Made new_frame(const SoftConnectedQueue& q, const FrameSpec& spec) noexcept;
   void push_frame(rte_mbuf* frame, bool local) noexcept;
   [[nodiscard]] bool has_room() noexcept;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Turns messages of connected queue pairs into frames. A frame is a copy, because the message must
-// stay for retransmits, and because several frames share one mbuf of it.
+// Turns messages of connected queue pairs into frames. The message must stay for retransmits, so a
+// frame is an mbuf of its own. It shares the buffer of the message's mbuf if that holds exactly its
+// payload, as after a receipt with the same path MTU: its head and tail are written around the
+// payload. Other payloads are copied.
 #include <algorithm>
 #include <cstring>
 
@@ -25,7 +27,7 @@ Opcode send_opcode(bool reliable, SendPart part) noexcept {
 }
 
 /// Copies `len` octets from octet `at` of `segment` on, and advances both.
-void copy_out(const rte_mbuf*& segment, std::uint32_t& at, std::byte* to, std::uint32_t len) {
+void copy_out(rte_mbuf*& segment, std::uint32_t& at, std::byte* to, std::uint32_t len) {
   while (len != 0) {
     const std::uint32_t n = std::min<std::uint32_t>(len, segment->data_len - at);
     std::memcpy(to, rte_pktmbuf_mtod_offset(segment, const std::byte*, at), n);
@@ -40,7 +42,7 @@ void copy_out(const rte_mbuf*& segment, std::uint32_t& at, std::byte* to, std::u
 
 /// Returns the segment of octet `at` of a message and makes `at` its offset there. Shape: at <=
 /// m->pkt_len.
-const rte_mbuf* find(const rte_mbuf* m, std::uint32_t& at) noexcept {
+rte_mbuf* find(rte_mbuf* m, std::uint32_t& at) noexcept {
   expects(at <= m->pkt_len, "the octet is the message's");
   while (m != nullptr && at >= m->data_len) {
     at -= m->data_len;
@@ -127,17 +129,22 @@ bool ConnectedPort::send_packet(SoftConnectedQueue& q) noexcept {
   const std::uint32_t len = std::min(q.mtu, slot.m->pkt_len - offset);
   const bool last_of_window = wire::psn_diff(r.psn, r.una) == kWindow - 1;
   const bool ack = q.reliable() && (part.ends || last_of_window || (r.psn + 1) % kAckEvery == 0);
+  if (r.segment == nullptr) {
+    r.segment_at = offset;
+    r.segment = find(slot.m, r.segment_at);
+  }
+  const bool whole = len >= kShared && r.segment_at == 0 && r.segment->data_len == len;
   const Made made = new_frame(q, {.opcode = send_opcode(q.reliable(), part),
                                   .ack_request = ack,
                                   .psn = r.psn,
-                                  .payload_len = len});
+                                  .payload_len = len,
+                                  .whole = whole ? r.segment : nullptr});
   if (made.blocked) return false;
   if (made.frame != nullptr) [[likely]] {
-    if (r.segment == nullptr) {
-      r.segment_at = offset;
-      r.segment = find(slot.m, r.segment_at);
-    }
-    copy_out(r.segment, r.segment_at, made.payload, len);
+    if (made.shared)
+      r.segment = r.segment->next;
+    else
+      copy_out(r.segment, r.segment_at, made.payload, len);
     push_frame(made.frame, made.local);
   } else {
     r.segment = nullptr;
@@ -158,8 +165,25 @@ bool ConnectedPort::send_packet(SoftConnectedQueue& q) noexcept {
   return true;
 }
 
-/// Allocates a frame and writes its headers, pad and a zero ICRC around the payload. The caller
-/// writes extended headers and payload.
+/// Returns an mbuf with the buffer of `payload` that begins `head` octets before the data; null:
+/// there is none, or no room for head and tail, or another owner reads the buffer, as an ethdev
+/// does that still has an earlier frame.
+rte_mbuf* ConnectedPort::share(rte_mbuf& payload, std::uint32_t head, std::uint32_t tail) noexcept {
+  if (hca_.share_pool == nullptr || !RTE_MBUF_DIRECT(&payload) ||
+      rte_mbuf_refcnt_read(&payload) != 1 || payload.data_off < head ||
+      rte_pktmbuf_tailroom(&payload) < tail)
+    return nullptr;
+  rte_mbuf* const m = rte_pktmbuf_alloc(hca_.share_pool);
+  if (m == nullptr) [[unlikely]]
+    return nullptr;
+  rte_pktmbuf_attach(m, &payload);
+  m->ol_flags = RTE_MBUF_F_INDIRECT;  // no offload of the packet in the message is for the frame
+  m->data_off = static_cast<std::uint16_t>(m->data_off - head);
+  return m;
+}
+
+/// Makes a frame and writes its headers, pad and a zero ICRC around the payload. The caller writes
+/// extended headers, and the payload unless the frame is shared.
 Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec) noexcept {
   const std::uint16_t pkey = q.pkey();
   const AhTemplate* ah = nullptr;
@@ -178,15 +202,21 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
       !hca_.ahs->bucket(q.ah, /*worker=*/0).take(iba_len, hca_.tsc(), hca_.rate_burst_tsc))
       [[unlikely]]
     return {.blocked = true};
-  rte_mbuf* const m = spec.payload_len != 0 ? rte_pktmbuf_alloc(hca_.pool)
-                                            : alloc_control(hca_.pool, hca_.control_pool);
-  if (m == nullptr) [[unlikely]] {
-    if (limited) hca_.ahs->bucket(q.ah, /*worker=*/0).give_back(iba_len);
-    return {.blocked = true};
-  }
   const std::uint32_t len =
       std::max<std::uint32_t>(static_cast<std::uint32_t>(sizeof(EthHdr)) + iba_len, kMinEthFrame);
-  if (m->data_off + len > m->buf_len) m->data_off = 0;  // it fits: see check_path()
+  const bool local = (kind.route & AhKind::kLocal) != 0;
+  const std::uint32_t tail = head_len + spec.payload_len;
+  rte_mbuf* m = spec.whole == nullptr || local ? nullptr : share(*spec.whole, head_len, len - tail);
+  const bool shared = m != nullptr;
+  if (!shared) {
+    m = spec.payload_len != 0 ? rte_pktmbuf_alloc(hca_.pool)
+                              : alloc_control(hca_.pool, hca_.control_pool);
+    if (m == nullptr) [[unlikely]] {
+      if (limited) hca_.ahs->bucket(q.ah, /*worker=*/0).give_back(iba_len);
+      return {.blocked = true};
+    }
+    if (m->data_off + len > m->buf_len) m->data_off = 0;  // it fits: see check_path()
+  }
   m->data_len = static_cast<std::uint16_t>(len);
   m->pkt_len = len;
 
@@ -209,9 +239,8 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
       .ack_resv = spec.ack_request ? wire::Bth::kAckReq : std::uint8_t{0},
       .psn = wire::Be24{spec.psn}};
   // Pad, ICRC and Ethernet padding.
-  const std::uint32_t tail = head_len + spec.payload_len;
   std::memset(frame + tail, 0, len - tail);
-  return {.frame = m, .payload = frame + head_len, .local = (kind.route & AhKind::kLocal) != 0};
+  return {.frame = m, .payload = frame + head_len, .shared = shared, .local = local};
 }
 
 namespace {

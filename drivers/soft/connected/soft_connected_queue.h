@@ -38,7 +38,7 @@ struct Requester {
   std::uint32_t end = 0;   ///< One after the last PSN of the last slot.
   std::uint32_t kept = 0;  ///< Mbufs of the messages in slots.
   /// Segment in which packet `psn` begins; null: not known, search from the first segment.
-  const rte_mbuf* segment = nullptr;
+  rte_mbuf* segment = nullptr;
   std::uint32_t segment_at = 0;
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_left = 0;

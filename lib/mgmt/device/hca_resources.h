@@ -30,6 +30,7 @@ struct HcaResources {
   std::uint16_t cable_tx = 1;     ///< Transmit queues of the cable: workers that can send.
   rte_mempool* pool = nullptr;
   rte_mempool* control_pool = nullptr;  ///< For ACKs and MADs when `pool` is empty; null: none.
+  rte_mempool* share_pool = nullptr;    ///< For frames that share buffers of messages; null: none.
   std::uint32_t message_mbufs = 0;      ///< Limit of mbufs of `pool` in messages of connections.
   std::uint16_t rxd = 512, txd = 512;   ///< Descriptors of a queue.
   int worker_node = -1;                 ///< NUMA node of the worker that serves the Hca.

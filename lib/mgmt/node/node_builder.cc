@@ -373,6 +373,7 @@ Status NodeBuilder::create_hcas() {
     rte_mempool* const pool = parts_.buffers.on(socket_of(owner));
     HcaResources resources{.pool = pool,
                            .control_pool = parts_.buffers.reserve(),
+                           .share_pool = parts_.buffers.shares(socket_of(owner)),
                            .message_mbufs = message_mbufs(parts_.config),
                            .rxd = static_cast<std::uint16_t>(parts_.config.rxd),
                            .txd = static_cast<std::uint16_t>(parts_.config.txd),

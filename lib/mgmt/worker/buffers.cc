@@ -50,7 +50,16 @@ Result<Buffers> Buffers::create(std::span<const PoolPlan> plan, unsigned mbuf_si
                   "no memory for {} mbufs of {} octets: raise the memory of EAL (-m) or lower "
                   "--total-num-mbufs",
                   p.mbufs, mbuf_size);
-    buffers.pools_.push_back({p.socket, std::move(pool)});
+    Mempool shares;
+    if (p.shares != 0) {
+      shares = make(fmt::format("{}shares_{}", prefix, buffers.pools_.size()), p.shares, kMbufCache,
+                    0, p.socket);
+      if (!shares)
+        return fail(Errc::kNoResources,
+                    "no memory for {} mbufs without buffers: raise the memory of EAL (-m)",
+                    p.shares);
+    }
+    buffers.pools_.push_back({p.socket, std::move(pool), std::move(shares)});
   }
   buffers.reserve_ = make(fmt::format("{}control", prefix), reserve, kReserveCache,
                           RTE_MBUF_DEFAULT_BUF_SIZE, management_socket);
@@ -60,10 +69,18 @@ Result<Buffers> Buffers::create(std::span<const PoolPlan> plan, unsigned mbuf_si
   return buffers;
 }
 
-rte_mempool* Buffers::on(int socket) const {
+const Buffers::Pool& Buffers::at(int socket) const {
   const auto it = std::find_if(pools_.begin(), pools_.end(),
                                [socket](const Pool& p) { return p.socket == socket; });
-  return (it != pools_.end() ? *it : pools_.front()).pool.get();
+  return it != pools_.end() ? *it : pools_.front();
+}
+
+rte_mempool* Buffers::on(int socket) const {
+  return at(socket).pool.get();
+}
+
+rte_mempool* Buffers::shares(int socket) const {
+  return at(socket).shares.get();
 }
 
 unsigned Buffers::size() const {

@@ -31,6 +31,9 @@ class Buffers {
 
   /// The pool for devices that a worker on that NUMA node polls and sends to.
   [[nodiscard]] rte_mempool* on(int socket) const;
+  /// mbufs without a buffer, for frames that share the buffers of messages. Null: no worker on that
+  /// NUMA node sends such frames.
+  [[nodiscard]] rte_mempool* shares(int socket) const;
   /// mbufs of 2,048 octets for ARP, neighbour discovery, MADs, ICMP errors and acknowledgements.
   [[nodiscard]] rte_mempool* reserve() const { return reserve_.get(); }
 
@@ -44,7 +47,10 @@ class Buffers {
   struct Pool {
     int socket;
     Mempool pool;
+    Mempool shares;  ///< Null: none planned.
   };
+  [[nodiscard]] const Pool& at(int socket) const;
+
   std::vector<Pool> pools_;
   Mempool reserve_;
 };

@@ -30,6 +30,9 @@ class Needs {
     });
     (pool != pools_.end() ? *pool : pools_.front()).mbufs += mbufs;
   }
+  void add_shares(unsigned worker, unsigned mbufs) {
+    at(topology_.workers[worker]).shares += mbufs;
+  }
   [[nodiscard]] std::vector<PoolPlan>& pools() { return pools_; }
 
  private:
@@ -153,7 +156,11 @@ std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topol
   for (const HcaConfig& h : config.hcas) {
     const unsigned owner = receivers_of(config, h.name, nth++).front();
     add_queues(needs, config, h, owner, workers);
-    needs.add(owner, (workers - 1) * ring_places(config, h) + messages_under_way(config, h));
+    const unsigned messages = messages_under_way(config, h);
+    needs.add(owner, (workers - 1) * ring_places(config, h) + messages);
+    // Its frames are with the ethdev, or come back from it into the owner's cache.
+    if (messages != 0 && h.driver == HcaDriver::kSoft)
+      needs.add_shares(owner, 2 * config.txd + 2 * kMbufCache);
   }
   for (unsigned i = 0; i < workers; ++i)
     needs.add(i, kWorkerRings + 2 * kMbufCache + (workers - 1) * handoff_depth(workers));

@@ -63,6 +63,7 @@ inline constexpr unsigned kHeldShare = 8;
 struct PoolPlan {
   int socket = -1;
   unsigned mbufs = 0;
+  unsigned shares = 0;  ///< Mbufs without a buffer, see Buffers::shares().
 };
 /// Plans a pool on each NUMA node that has a worker, in the order of worker numbers: mbufs for the
 /// devices, rings and caches of the workers there. The share of management is on its own node if a

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Messages of 64, 2,044 and 65,520 octets of IP from one software HCA to another over a cable of
 // rings, by RC and UC; sizes that fit into one packet also by UD. The time of each side is taken
-// separately, as if it had an lcore of its own: `send` is tx_burst and, for RC, the handling of
-// ACKs; `receive` is all work that turns frames into messages and, for RC, the making of ACKs.
+// separately, as if it had an lcore of its own: `send` is tx_burst, the freeing of sent frames and,
+// for RC, the handling of ACKs; `receive` is all work that turns frames into messages and, for RC,
+// the making of ACKs.
 // `many` sends each message over the next of several connections.
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
@@ -46,6 +47,7 @@ class Pair {
       config.name = "bench";
       config.port_id = Cable::get().port[side];
       config.pool = Cable::get().pool;
+      config.share_pool = Cable::get().share_pool;
       config.attr.lid = Cable::kLid[side];
       config.attr.guid = Cable::kLid[side];
       config.attr.mtu = mtu;
@@ -136,6 +138,25 @@ rte_mbuf* message(std::size_t len, std::size_t segment) {
   return first;
 }
 
+/// Carries the frames on their way to `side` as two devices do: the receiver gets copies, and the
+/// sender frees its frames, in `timed`.
+template <class Timed>
+void carry(int side, Timed&& timed) {
+  rte_ring* const ring = Cable::get().towards[side];
+  std::array<rte_mbuf*, 64> frames{};
+  for (unsigned left = rte_ring_count(ring); left != 0;) {
+    const unsigned n = rte_ring_dequeue_burst(ring, reinterpret_cast<void**>(frames.data()),
+                                              std::min<unsigned>(left, frames.size()), nullptr);
+    left -= n;
+    for (unsigned i = 0; i < n; ++i) {
+      rte_mbuf* const copy = rte_pktmbuf_copy(frames[i], Cable::get().pool, 0, UINT32_MAX);
+      if (copy == nullptr || rte_ring_enqueue(ring, copy) != 0)
+        throw std::runtime_error("no mbuf for a frame on the cable");
+    }
+    timed([&] { rte_pktmbuf_free_bulk(frames.data(), n); });
+  }
+}
+
 /// Sends bursts of messages with `send` and receives all of them at the other end. The result is
 /// the time of the sending side if `sender`, else that of the receiving side.
 template <class Send>
@@ -159,11 +180,13 @@ void measure(benchmark::State& state, Pair& pair, bool sender, Send&& send) {
     std::array<rte_mbuf*, kBurst> got{};
     std::uint16_t nb_got = 0;
     for (unsigned loops = 0; nb_got < sent && loops < 1000; ++loops) {
+      carry(1, [&](const auto& work) { timed(0, work); });
       timed(1, [&] {
         pair.poll(1);
         nb_got = static_cast<std::uint16_t>(
             nb_got + pair.receive(got.data() + nb_got, static_cast<std::uint16_t>(sent - nb_got)));
       });
+      carry(0, [&](const auto& work) { timed(1, work); });
       timed(0, [&] { pair.poll(0); });
     }
     rte_pktmbuf_free_bulk(got.data(), nb_got);

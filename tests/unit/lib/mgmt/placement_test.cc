@@ -86,8 +86,16 @@ TEST(Placement, HcasCountByDriverAndMode) {
   }
   const unsigned idle = kWorker + kManagement;
   EXPECT_EQ(sum(plan_pools(c, {{0}, 0})), idle + 3 * 1024) << "a cable, two queue pairs";
+  EXPECT_EQ(plan_pools(c, {{0}, 0})[0].shares, 0U) << "no frame shares the buffer of a message";
   c.links[0].mode = c.links[1].mode = LinkMode::kConnected;
   EXPECT_EQ(sum(plan_pools(c, {{0}, 0})), idle + 3 * 1024 + kMessagesUnderWay) << "an hca's, once";
+  c.worker.assign["soft0"] = {1};
+  c.worker.count = 2;
+  const auto pools = plan_pools(c, {{0, 1}, 0});
+  EXPECT_EQ(pools[0].shares, 0U);
+  EXPECT_EQ(pools[1].shares, 2 * c.txd + 512);
+  for (LinkConfigEntry& l : c.links) l.hca = "mlx0";
+  EXPECT_EQ(plan_pools(c, {{0, 1}, 0})[1].shares, 0U) << "a real hca sends messages";
 }
 
 TEST(Placement, EachWorkerHasMbufsToSendOnHcas) {

@@ -146,17 +146,21 @@ struct SegmentsTest : NodeFixture {
     return sent() - before;
   }
 
+  void open_connection() {
+    ASSERT_TRUE(soon([this] { return link_up(0) && link_up(1); }));
+    // A connection is opened to a neighbour that is in use.
+    ASSERT_TRUE(soon([this, steps = 0]() mutable {
+      if (steps++ % 500 == 0) packets_of(1);
+      return connected();
+    }));
+  }
+
   std::uint16_t max_segments = 5;
   std::vector<std::unique_ptr<SteppedNode>> nodes;
 };
 
 TEST_F(SegmentsTest, MergedTcpIsAsLongAsTheLinksDeviceSends) {
-  ASSERT_TRUE(soon([this] { return link_up(0) && link_up(1); }));
-  // A connection is opened to a neighbour that is in use.
-  ASSERT_TRUE(soon([this, steps = 0]() mutable {
-    if (steps++ % 500 == 0) packets_of(1);
-    return connected();
-  }));
+  ASSERT_NO_FATAL_FAILURE(open_connection());
   EXPECT_EQ(packets_of(12), 3U) << "5, 5 and 2 mbufs";
   for (int i = 0; i < 100; ++i) step();
   max_segments = 3;  // as of another device that takes the place of the first
@@ -166,6 +170,19 @@ TEST_F(SegmentsTest, MergedTcpIsAsLongAsTheLinksDeviceSends) {
   max_segments = fabric::kAnySegments;
   step();
   EXPECT_EQ(packets_of(12), 1U);
+}
+
+TEST_F(SegmentsTest, PacketLeavesInTheBufferInWhichItCame) {
+  ASSERT_NO_FATAL_FAILURE(open_connection());
+  EXPECT_EQ(packets_of(1), 1U);
+  nodes[0]->iterate(0);
+  std::vector<rte_mbuf*> frames;
+  while (rte_mbuf* frame = test::next_of(cable.from_node)) frames.push_back(frame);
+  EXPECT_EQ(std::ranges::count_if(
+                frames, [](const rte_mbuf* m) { return m->pkt_len > 1460 && RTE_MBUF_CLONED(m); }),
+            1);
+  for (rte_mbuf* frame : frames) ASSERT_EQ(rte_ring_enqueue(cable.from_node, frame), 0);
+  for (int i = 0; i < 100; ++i) step();
 }
 
 }  // namespace

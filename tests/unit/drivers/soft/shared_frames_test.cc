@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Frames of connected queue pairs that share the buffers of their messages.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "lib/fabric/segments.h"
+#include "tests/unit/drivers/soft/connected_fixture.h"
+
+namespace ipoib::soft {
+namespace {
+
+constexpr std::size_t kMtu = 2048;
+
+class SharedFrames : public ConnectedFixture {
+ protected:
+  static unsigned shares() { return rte_mempool_in_use_count(share_pool()); }
+  /// Gives the message to side 0, and polls.
+  void give(rte_mbuf* message) const {
+    ASSERT_EQ(peers[0].queue->tx_burst(&message, 1), 1);
+    peers[0].poll();
+  }
+  /// Lets the ACK of side 1 time out.
+  void time_out() {
+    sim_tsc += 2 * wire::ack_timeout_ns(Connection{}.send.ack_timeout);
+    peers[0].poll();
+  }
+};
+
+TEST_F(SharedFrames, C08_FramesAreThoseOfCopies) {
+  for (const auto transport : {fabric::Transport::kRc, fabric::Transport::kUc})
+    for (const bool global : {false, true})
+      for (const std::size_t len : {511UL, 512UL, 2045UL, 2048UL, 2049UL, 5000UL}) {
+        SCOPED_TRACE(len);
+        const Connection setup{.transport = transport, .global = global};
+        connect(setup);
+        ASSERT_TRUE(send(0, pattern(1, len), 100));
+        EXPECT_EQ(shares(), 0U) << "a payload in several mbufs is copied";
+        const auto copies = cut(1);
+        clear();
+        connect(setup);
+        ASSERT_TRUE(send(0, pattern(1, len), kMtu));
+        EXPECT_EQ(shares(), len / kMtu + (len % kMtu >= 512 ? 1 : 0))
+            << "short payloads are copied";
+        EXPECT_EQ(cut(1), copies) << "octet for octet";
+        clear();
+      }
+}
+
+TEST_F(SharedFrames, C11_RepeatedFrameIsACopyWhileTheDeviceHasTheFirst) {
+  connect({});
+  ASSERT_TRUE(send(0, pattern(1, 3 * kMtu), kMtu));
+  EXPECT_EQ(shares(), 3U);
+  time_out();
+  EXPECT_EQ(peers[0].info().counters.tx_repeated, 3U);
+  EXPECT_EQ(shares(), 3U) << "the frames in the ring of the device are not written again";
+  const auto frames = cut(1);
+  ASSERT_EQ(frames.size(), 6U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(frames[i], frames[3 + i]);
+  EXPECT_EQ(shares(), 0U);
+  time_out();
+  EXPECT_EQ(shares(), 3U);
+}
+
+// On a ring the frames themselves arrive, with buffers that the sender still has.
+TEST_F(SharedFrames, C11_ReceiverMayWriteToItsPackets) {
+  connect({});
+  const Bytes sent = pattern(1, 2 * kMtu);
+  ASSERT_TRUE(send(0, sent, kMtu));
+  run([&] { return peers[1].info().counters.rx_messages == 1; }, 10);
+  rte_mbuf* got = nullptr;
+  ASSERT_EQ(peers[1].rx->rx_burst(&got, 1), 1);
+  EXPECT_EQ(bytes_of(got), sent);
+  for (rte_mbuf* m = got; m != nullptr; m = m->next) {
+    EXPECT_TRUE(fabric::is_sole_mbuf(m) || m->nb_segs == 2);
+    std::memset(rte_pktmbuf_mtod(m, void*), 0xff, m->data_len);
+  }
+  rte_pktmbuf_free(got);
+  (void)cut(0);  // The ACK is lost.
+  time_out();
+  const auto again = cut(1);
+  ASSERT_EQ(again.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i)
+    EXPECT_TRUE(std::equal(again[i].end() - 4 - kMtu, again[i].end() - 4, sent.begin() + i * kMtu));
+}
+
+TEST_F(SharedFrames, C08_BufferWithoutRoomIsCopied) {
+  connect({});
+  const Bytes octets = pattern(1, kMtu);
+  const std::uint16_t buffer = rte_pktmbuf_data_room_size(pool());
+  constexpr std::uint16_t kHead = kLocalHeadLen + sizeof(wire::Bth);
+  struct Case {
+    std::uint16_t data_off;
+    bool shared;
+  };
+  const Case kCases[] = {{kHead, true},
+                         {kHead - 1, false},
+                         {static_cast<std::uint16_t>(buffer - kMtu - 4), true},
+                         {static_cast<std::uint16_t>(buffer - kMtu - 3), false}};
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.data_off);
+    rte_mbuf* const m = rte_pktmbuf_alloc(pool());
+    m->data_off = c.data_off;
+    m->data_len = kMtu;
+    m->pkt_len = kMtu;
+    std::ranges::copy(octets, rte_pktmbuf_mtod(m, std::byte*));
+    give(m);
+    EXPECT_EQ(shares(), c.shared ? 1U : 0U);
+    run(3);
+    const auto got = receive(1);
+    ASSERT_EQ(got.size(), 1U);
+    EXPECT_EQ(got[0], octets);
+  }
+}
+
+TEST_F(SharedFrames, C08_BufferOfAnotherOwnerIsNotWritten) {
+  connect({});
+  rte_mbuf* const mine = message(pattern(1, kMtu));
+  std::array<std::byte, 64> before{};
+  std::memcpy(before.data(), rte_pktmbuf_mtod_offset(mine, std::byte*, -64), before.size());
+  rte_mbuf* const copy = rte_pktmbuf_clone(mine, pool());
+  ASSERT_NE(copy, nullptr);
+  give(copy);
+  EXPECT_EQ(shares(), 0U);
+  EXPECT_EQ(std::memcmp(before.data(), rte_pktmbuf_mtod_offset(mine, std::byte*, -64), 64), 0);
+  run(3);
+  EXPECT_EQ(receive(1).size(), 1U);
+  rte_pktmbuf_free(mine);
+}
+
+TEST_F(SharedFrames, C08_FramesToTheOwnPortAreCopies) {
+  make_hcas();
+  SoftHca& hca = *peers[0].hca;
+  fabric::ConnectedQueue* const ends[2] = {make_queue(0, {}), make_queue(0, {})};
+  for (int end : {0, 1}) {
+    fabric::ReadyToReceive attr{.peer_qpn = ends[1 - end]->qpn(), .path_mtu = 4};
+    attr.path.dlid = kPeerLid[0];
+    ASSERT_TRUE(hca.set_ready_to_receive(*ends[end], attr));
+    ASSERT_TRUE(hca.set_ready_to_send(*ends[end], {.ack_timeout = 8}));
+  }
+  peers[0].queue = ends[0];
+  ASSERT_TRUE(send(0, pattern(1, 2 * kMtu), kMtu));
+  EXPECT_EQ(shares(), 0U);
+  peers[0].poll();
+  const auto got = receive(0);
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0], pattern(1, 2 * kMtu));
+}
+
+TEST_F(SharedFrames, C15_EmptyPoolOnlyMeansCopies) {
+  connect({});
+  std::array<rte_mbuf*, kShares> all{};
+  ASSERT_EQ(rte_pktmbuf_alloc_bulk(share_pool(), all.data(), kShares), 0);
+  ASSERT_TRUE(send(0, pattern(1, 5000), kMtu));
+  run(3);
+  const auto got = receive(1);
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0], pattern(1, 5000));
+  EXPECT_EQ(peers[0].all_drops(), 0U);
+  rte_pktmbuf_free_bulk(all.data(), kShares);
+}
+
+// A packet of the message may be meant for offloads of another device.
+TEST_F(SharedFrames, C08_FrameAsksForNoOffload) {
+  connect({});
+  rte_mbuf* const m = message(pattern(1, kMtu));
+  m->ol_flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_VLAN;
+  give(m);
+  rte_mbuf* const frame = sent_frame(0);
+  ASSERT_NE(frame, nullptr);
+  EXPECT_EQ(frame->ol_flags, RTE_MBUF_F_INDIRECT);
+  rte_pktmbuf_free(frame);
+}
+
+}  // namespace
+}  // namespace ipoib::soft
