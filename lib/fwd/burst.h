@@ -51,7 +51,9 @@ struct Ip4Burst {
 
 /// Packets that start at their IPv6 header, with the members and the limit of Burst.
 struct Ip6Burst {
-  std::array<wire::IpAddr, kMaxBurst> dst;
+  union {
+    std::array<wire::IpAddr, kMaxBurst> dst;  ///< In a union, so that no burst begins with zeros.
+  };
   std::array<rte_mbuf*, kMaxBurst> pkts;
   std::uint16_t n = 0;
 
@@ -61,6 +63,7 @@ struct Ip6Burst {
     pkts[n] = m;
     dst[n++] = destination;
   }
+  [[nodiscard]] std::span<rte_mbuf* const> span() const noexcept { return {pkts.data(), n}; }
 };
 
 /// Packets of one IP version that start at their IP header, each with its valid neighbour. Members

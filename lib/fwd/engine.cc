@@ -4,9 +4,8 @@
 #include <array>
 
 #include "lib/fwd/eth_input.h"
-#include "lib/fwd/ip4_route.h"
 #include "lib/fwd/ip6_input.h"
-#include "lib/fwd/ip6_route.h"
+#include "lib/fwd/ip_route.h"
 #include "lib/fwd/ipoib_input.h"
 #include "lib/fwd/modes/addr_swap.h"
 #include "lib/fwd/modes/icmp_echo.h"

@@ -5,8 +5,7 @@
 #include <cstring>
 
 #include "lib/base/contract.h"
-#include "lib/fwd/ip4_route.h"
-#include "lib/fwd/ip6_route.h"
+#include "lib/fwd/ip_route.h"
 #include "lib/fwd/time_stamp.h"
 
 namespace ipoib::fwd {

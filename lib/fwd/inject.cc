@@ -7,8 +7,7 @@
 #include <array>
 #include <cstddef>
 
-#include "lib/fwd/ip4_route.h"
-#include "lib/fwd/ip6_route.h"
+#include "lib/fwd/ip_route.h"
 #include "lib/fwd/multicast.h"
 #include "lib/msg/worker_messages.h"
 

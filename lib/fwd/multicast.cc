@@ -7,10 +7,9 @@
 
 #include "lib/base/contract.h"
 #include "lib/fwd/ip4_header.h"
-#include "lib/fwd/ip4_output.h"
 #include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
-#include "lib/fwd/ip6_output.h"
+#include "lib/fwd/ip_output.h"
 #include "lib/wire/icmpv6.h"
 #include "lib/wire/igmp.h"
 
@@ -51,7 +50,7 @@ struct V4 {
     c.punt.local(in, m, true);
   }
   static void output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
-    ip4_output(c, in, pkts);
+    ip_output<wire::EtherType::kIpv4>(c, in, pkts);
   }
 };
 
@@ -75,7 +74,7 @@ struct V6 {
     ip6_deliver(c, in, m, true);
   }
   static void output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
-    ip6_output(c, in, pkts);
+    ip_output<wire::EtherType::kIpv6>(c, in, pkts);
   }
 };
 

@@ -4,9 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "lib/fwd/ip4_route.h"
 #include "lib/fwd/ip6_local.h"
-#include "lib/fwd/ip6_route.h"
+#include "lib/fwd/ip_route.h"
 
 namespace ipoib::fwd {
 namespace {

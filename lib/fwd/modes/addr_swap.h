@@ -13,7 +13,7 @@ namespace ipoib::fwd {
 /// not UDP are punted.
 ///
 /// Errors: kIpBroadcast (the destination cannot become a source), and those of ip4_route and
-///         ip4_output, ip6_route and ip6_output.
+///         ip6_route.
 void addr_swap4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept;
 void addr_swap6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept;
 

@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "lib/fwd/ip4_header.h"
-#include "lib/fwd/ip4_route.h"
-#include "lib/fwd/ip6_route.h"
+#include "lib/fwd/ip_route.h"
 #include "lib/fwd/modes/rxonly.h"
 
 namespace ipoib::fwd {

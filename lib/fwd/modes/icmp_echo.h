@@ -11,7 +11,7 @@ namespace ipoib::fwd {
 /// Both take checked unicast packets. Echo requests become replies with a fresh TTL and are routed
 /// to their senders; fragments, requests to a broadcast address and all other packets go to rxonly.
 ///
-/// Errors: those of ip4_route and ip4_output, ip6_route and ip6_output.
+/// Errors: those of ip4_route and ip6_route.
 void icmp_echo4(Context& c, const Ingress& in, const Ip4Burst& pkts) noexcept;
 void icmp_echo6(Context& c, const Ingress& in, const Ip6Burst& pkts) noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// IPv6 through the worker: ip6_input, ip6_local, ip6_route, ip6_output.
+// IPv6 through the worker: ip6_input, ip6_local, ip_route, ip_output.
 #include <gtest/gtest.h>
 
 #include <initializer_list>

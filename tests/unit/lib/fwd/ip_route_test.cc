@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/fwd/ip4_route.h"
+#include "lib/fwd/ip_route.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/fwd/ip4_output.h"
+#include "lib/fwd/ip_output.h"
 
 #include <rte_ring.h>
 
