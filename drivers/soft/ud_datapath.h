@@ -120,6 +120,10 @@ class alignas(64) UdDatapath {
     return *table_.load(std::memory_order_acquire);
   }
   void count_drop(Drop reason, std::uint64_t n = 1) noexcept { drops_.add(reason, n); }
+  void count_copy() noexcept { tx_copies_.add(1); }
+  [[nodiscard]] bool ethdev_removed() const noexcept {
+    return ethdev_removed_.load(std::memory_order_relaxed);
+  }
   /// Skips the next read of the cable, so that frames wait in the ethdev's ring while a queue still
   /// has packets.
   void hold_reads() noexcept {
@@ -134,7 +138,8 @@ class alignas(64) UdDatapath {
   [[nodiscard]] const DropCounters& drops() const noexcept { return drops_; }
   /// Frames that a capture missed because its ring was full or its mempool empty.
   [[nodiscard]] const Counter& capture_lost() const noexcept { return capture_lost_; }
-  /// Packets copied to be sent: shared, segmented, or without room for the headers.
+  /// Packets copied to be sent: shared, segmented, or without room for the headers. Those of
+  /// connections count if the frame could share their buffer otherwise.
   [[nodiscard]] const Counter& tx_copies() const noexcept { return tx_copies_; }
 
  private:

@@ -296,7 +296,7 @@ std::uint32_t UdDatapath::receive_frames(std::uint16_t burst) noexcept {
     hold_reads_ = false;
     return 0;
   }
-  if (ethdev_removed_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (ethdev_removed()) [[unlikely]]
     return 0;
   std::array<rte_mbuf*, kBurst> frames;
   const std::uint16_t queue = rx_queue_;

@@ -501,7 +501,7 @@ rte_mbuf* UdDatapath::copy_frame(const rte_mbuf* frame) noexcept {
 
 std::uint16_t UdDatapath::transmit(std::span<rte_mbuf*> frames) noexcept {
   expects_own_worker();
-  if (ethdev_removed_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (ethdev_removed()) [[unlikely]]
     return 0;
   const auto n = static_cast<std::uint16_t>(frames.size());
   const CaptureTap* tap = tap_.load(std::memory_order_acquire);

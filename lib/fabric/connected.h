@@ -79,8 +79,8 @@ class ConnectedQueue {
   /// The device also takes and drops a packet if messages that wait for their ACKs leave no mbufs
   /// for it (Drop::kIbTxBudget). tx_lost() counts all of these. Chains may be of any length. RC
   /// keeps a packet until the peer has acknowledged it; no other code may write to it, and the
-  /// device writes to the head- and tailroom of its mbufs. The frames leave at the latest when the
-  /// Hca is polled next.
+  /// device writes to the head- and tailroom of those mbufs that have no other owner. The frames
+  /// leave at the latest when the Hca is polled next.
   std::uint16_t tx_burst(rte_mbuf** pkts, std::uint16_t n) noexcept {
     expects_worker();
     worker_.expects_owner();

@@ -23,10 +23,12 @@ using test::require;
 
 /// The low 3 bits of a step's octet.
 enum class Step : unsigned {
-  kFrame,     ///< A frame that the connection checks: options, opcode, PSN, AETH, length.
-  kAck,       ///< An ACK that the connection checks: options, PSN, AETH, length.
-  kRaw,       ///< A frame of the next octets: length. Bit 3: QPN and ICRC stay unchanged too.
-  kSend,      ///< The port sends a message: length.
+  kFrame,  ///< A frame that the connection checks: options, opcode, PSN, AETH, length.
+  kAck,    ///< An ACK that the connection checks: options, PSN, AETH, length.
+  kRaw,    ///< A frame of the next octets: length. Bit 3: QPN and ICRC stay unchanged too.
+  /// The port sends a message: length. Bit 3: in mbufs that hold a packet each, else in shorter
+  /// ones; bit 4: the port is not polled behind it.
+  kSend,
   kTake,      ///< The user of the port takes its messages.
   kTime,      ///< Time passes: power of two.
   kPeerSees,  ///< The peer receives the port's frames, and answers.
@@ -36,6 +38,7 @@ enum class Step : unsigned {
 /// Bits of the first octet.
 enum Option : unsigned {
   kUnreliable = 1,
+  kLargeMtu = 2,  ///< The path MTU is 2,048 instead of 256.
   kLast = 0xf8,  ///< If all are set, the HCAs are destroyed at the end with their open connections.
 };
 
@@ -51,14 +54,15 @@ class Harness : public SimHcaPair {
 
   void run(Input in) {
     const unsigned options = in.octet();
+    setup_.path_mtu = (options & kLargeMtu) != 0 ? 4 : 1;
+    mtu_ = wire::mtu_octets(setup_.path_mtu);
     begin((options & kUnreliable) == 0 ? Transport::kRc : Transport::kUc);
-    for (unsigned steps = 0; !in.empty() && steps < 256; ++steps) {
-      step(in);
-      peers[0].poll();
-    }
+    for (unsigned steps = 0; !in.empty() && steps < 256; ++steps)
+      if (step(in)) peers[0].poll();
     check_books();
     close_all((options & kLast) == kLast);
     require(rte_mempool_avail_count(pool()) == available_);
+    require(rte_mempool_avail_count(share_pool()) == kShares);
   }
 
  private:
@@ -67,7 +71,6 @@ class Harness : public SimHcaPair {
     available_ = rte_mempool_avail_count(pool());
     setup_.receive = {.depth = 4, .max_message = 10'000};
     setup_.send_depth = 8;
-    setup_.path_mtu = 1;
   }
 
   /// Begins each input at the same offset between two ticks of the timers.
@@ -102,26 +105,34 @@ class Harness : public SimHcaPair {
       }
   }
 
-  void step(Input& in) {
+  /// False: the port must not be polled now.
+  bool step(Input& in) {
     const unsigned code = in.octet();
     switch (static_cast<Step>(code & 7)) {
-      case Step::kFrame: return give(in, code >> 3, std::nullopt);
-      case Step::kAck: return give(in, code >> 3, 0x11);
-      case Step::kRaw: {
-        const auto octets = in.take(in.octet());
-        if (octets.size() < kMinEthFrame) return;
-        Bytes frame{octets.begin(), octets.end()};
-        if ((code & 8) == 0) address(frame);
-        put(0, frame);
-        ++raw_;
-        return;
-      }
-      case Step::kSend: (void)send(0, pattern(code, in.number(2) % 12'000)); return;
-      case Step::kTake: return take();
-      case Step::kTime: sim_tsc += std::uint64_t{1} << (in.octet() & 31); return;
-      case Step::kPeerSees: return peer_sees();
-      case Step::kEnd: return reopen();
+      case Step::kFrame: give(in, code >> 3, std::nullopt); break;
+      case Step::kAck: give(in, code >> 3, 0x11); break;
+      case Step::kRaw: raw(in, code); break;
+      case Step::kSend: return send_message(in, code);
+      case Step::kTake: take(); break;
+      case Step::kTime: sim_tsc += std::uint64_t{1} << (in.octet() & 31); break;
+      case Step::kPeerSees: peer_sees(); break;
+      case Step::kEnd: reopen(); break;
     }
+    return true;
+  }
+  void raw(Input& in, unsigned code) {
+    const auto octets = in.take(in.octet());
+    if (octets.size() < kMinEthFrame) return;
+    Bytes frame{octets.begin(), octets.end()};
+    if ((code & 8) == 0) address(frame);
+    put(0, frame);
+    ++raw_;
+  }
+  bool send_message(Input& in, unsigned code) {
+    const std::size_t segment = (code & 8) != 0 ? mtu_ : mtu_ - 9;
+    rte_mbuf* m = message(pattern(code, in.number(2) % 12'000), segment);
+    if (peers[0].queue->tx_burst(&m, 1) != 1) rte_pktmbuf_free(m);
+    return (code & 16) == 0;
   }
 
   /// Addresses the frame to the port's queue pair, whose number differs each time, and corrects the
@@ -140,7 +151,7 @@ class Harness : public SimHcaPair {
     const unsigned operation = opcode.value_or(in.octet());
     const unsigned psn = (options & 4) != 0 ? in.number(3) : base_psn(operation) + in.octet() - 8;
     const unsigned extra = in.number(4);
-    const std::size_t len = in.number(2) % 300;
+    const std::size_t len = in.number(2) % (mtu_ + 44);
     Bytes frame = test::unhex("02494200000302494200000288b5");
     const bool global = (options & 2) != 0;
     const std::size_t body = 12 + (operation == 0x11 ? 4 : 0) + (len + 3) / 4 * 4 + 4;
@@ -186,7 +197,7 @@ class Harness : public SimHcaPair {
   void take() {
     for (const Bytes& m : receive(0)) {
       require(m.size() <= setup_.receive.max_message);
-      frames_in_messages_ += std::max<std::size_t>((m.size() + 255) / 256, 1);
+      frames_in_messages_ += std::max<std::size_t>((m.size() + mtu_ - 1) / mtu_, 1);
     }
   }
   void peer_sees() {
@@ -212,7 +223,7 @@ class Harness : public SimHcaPair {
     take();
     const auto& q = static_cast<const SoftConnectedQueue&>(*peers[0].queue);
     const rte_mbuf* const message = q.responder.first;
-    const std::uint64_t begun = message != nullptr ? (message->pkt_len + 255) / 256 : 0;
+    const std::uint64_t begun = message != nullptr ? (message->pkt_len + mtu_ - 1) / mtu_ : 0;
     const std::uint64_t ended = frames_in_messages_ + begun + losses() - losses_before_;
     // The frames without a message or counter are good ACKs and MADs.
     require(ended <= delivered[0] && delivered[0] <= ended + delivered_acks[0] + raw_);
@@ -222,6 +233,7 @@ class Harness : public SimHcaPair {
   }
 
   Connection setup_;
+  unsigned mtu_ = 256;  ///< Path MTU, octets.
   std::uint64_t frames_in_messages_ = 0;
   std::uint64_t raw_ = 0;
   std::uint64_t losses_before_ = 0;

@@ -32,7 +32,7 @@ void ConnectedPort::poll() noexcept {
     loop_back();
   while (oldest_is_over(kMessageMs)) [[unlikely]] abort_message(*begun_first_);
   timers_.expire(hca_.tsc(), [this](Timed& due) { timer(static_cast<SoftConnectedQueue&>(due)); });
-  if (ready_first_ != nullptr) serve_ready();
+  if (!ready_.empty()) serve_ready();
   flush();
   if (!events_came_) [[likely]]
     return;
@@ -44,7 +44,9 @@ void ConnectedPort::apply_command(const QueueCommand& command) noexcept {
   SoftConnectedQueue& q = *command.queue;
   fail(q, fabric::QueueError::kClosed);
   if (command.op != QueueCommand::Op::kClose) return;
+  expects(!q.closing, "a queue is closed once");
   q.closing = true;
+  ++closing_;
   mark_ready(q);
 }
 
@@ -57,28 +59,32 @@ void ConnectedPort::loop_back() noexcept {
   datapath_.receive_own({frames.data(), n});
 }
 
-/// Serves each ready queue once, as long as the wire has room.
+/// Serves each ready queue once, as long as the wire has room. Those that are being closed need no
+/// room.
 void ConnectedPort::serve_ready() noexcept {
-  SoftConnectedQueue* q = std::exchange(ready_first_, nullptr);
-  SoftConnectedQueue* const last = std::exchange(ready_last_, nullptr);
-  while (q != nullptr && has_room()) {
-    SoftConnectedQueue& ready = *q;
-    q = ready.next_ready;
-    ready.next_ready = nullptr;
-    ready.in_ready_list = false;
-    if (ready.closing) [[unlikely]] {
-      discard(ready);
+  ReadyList ready = std::exchange(ready_, {});
+  ReadyList passed_over;  // These are served first next time.
+  bool room = has_room();
+  while (!ready.empty() && (room || closing_ != 0)) {
+    SoftConnectedQueue& q = ready.pop();
+    if (q.closing) [[unlikely]] {
+      --closing_;
+      discard(q);
       // The last access: management may free the queue from here on.
-      ready.closed.store(true, std::memory_order_release);
-    } else if (!serve(ready)) {
-      mark_ready(ready);
+      q.closed.store(true, std::memory_order_release);
+      continue;
     }
+    if (!room) [[unlikely]] {
+      passed_over.push(q);
+      continue;
+    }
+    q.in_ready_list = false;
+    if (!serve(q)) mark_ready(q);
+    room = has_room();
   }
-  if (q == nullptr) return;
-  // The remaining queues are served first next time.
-  last->next_ready = ready_first_;
-  if (ready_first_ == nullptr) ready_last_ = last;
-  ready_first_ = q;
+  passed_over.append(ready);
+  passed_over.append(ready_);
+  ready_ = passed_over;
 }
 
 /// False: more work is left that only the wire, a mempool or the path's rate holds up.
@@ -92,8 +98,7 @@ bool ConnectedPort::serve(SoftConnectedQueue& q) noexcept {
 void ConnectedPort::mark_ready(SoftConnectedQueue& q) noexcept {
   if (q.in_ready_list) return;
   q.in_ready_list = true;
-  (ready_last_ != nullptr ? ready_last_->next_ready : ready_first_) = &q;
-  ready_last_ = &q;
+  ready_.push(q);
 }
 
 /// Enqueues the queue's events to management. False: the ring is full.

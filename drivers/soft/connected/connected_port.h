@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "drivers/soft/connected/connected_frame.h"
 #include "drivers/soft/connected/connected_table.h"
@@ -52,6 +53,34 @@ struct QueueCommand {
   Op op;
 };
 
+/// Queues that have something to do, in the order in which they are served.
+class ReadyList {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+  /// Shape: the queue is in no list.
+  void push(SoftConnectedQueue& q) noexcept {
+    (last_ != nullptr ? last_->next_ready : first_) = &q;
+    last_ = &q;
+  }
+  /// Shape: not empty().
+  SoftConnectedQueue& pop() noexcept {
+    SoftConnectedQueue& q = *first_;
+    first_ = std::exchange(q.next_ready, nullptr);
+    if (first_ == nullptr) last_ = nullptr;
+    return q;
+  }
+  /// Puts the queues of another list behind those of this one.
+  void append(const ReadyList& other) noexcept {
+    if (other.empty()) return;
+    (last_ != nullptr ? last_->next_ready : first_) = other.first_;
+    last_ = other.last_;
+  }
+
+ private:
+  SoftConnectedQueue* first_ = nullptr;
+  SoftConnectedQueue* last_ = nullptr;
+};
+
 struct ConnectedPortConfig {
   std::uint64_t tsc_hz = 0;
   std::uint32_t kept_mbufs = 0;   ///< Limit for messages to send: queued, or sent without an ACK.
@@ -81,7 +110,6 @@ class alignas(64) ConnectedPort {
   /// A payload up to this length is copied behind the one before it if that mbuf has room;
   /// otherwise it would occupy a whole mbuf.
   static constexpr std::uint16_t kCopied = 1024;
-
   /// A payload of this length or more is sent from the message's buffer where that is possible; the
   /// copy of a shorter one costs less.
   static constexpr std::uint32_t kShared = 512;
@@ -161,8 +189,8 @@ class alignas(64) ConnectedPort {
   UdDatapath& datapath_;
   const UdDatapathConfig hca_;
   const ConnectedPortConfig config_;
-  SoftConnectedQueue* ready_first_ = nullptr;
-  SoftConnectedQueue* ready_last_ = nullptr;
+  ReadyList ready_;
+  std::uint32_t closing_ = 0;                  ///< Queues in ready_ that are being closed.
   SoftConnectedQueue* begun_first_ = nullptr;  ///< The oldest unfinished message.
   SoftConnectedQueue* begun_last_ = nullptr;
   std::uint32_t kept_ = 0;      ///< Mbufs of all messages in send queues.

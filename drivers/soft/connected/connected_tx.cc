@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Turns messages of connected queue pairs into frames. The message must stay for retransmits, so a
 // frame is an mbuf of its own. It shares the buffer of the message's mbuf if that holds exactly its
-// payload, as after a receipt with the same path MTU: its head and tail are written around the
-// payload. Other payloads are copied.
+// payload, as most do after a receipt with the same path MTU: head and tail are written around the
+// payload. Other payloads are copied: those of merged TCP segments, of longer Ethernet packets, and
+// a short last one that append() put behind the one before it.
 #include <algorithm>
 #include <cstring>
 
@@ -215,6 +216,8 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
       if (limited) hca_.ahs->bucket(q.ah, /*worker=*/0).give_back(iba_len);
       return {.blocked = true};
     }
+    if (spec.whole != nullptr && !local) [[unlikely]]
+      datapath_.count_copy();
     if (m->data_off + len > m->buf_len) m->data_off = 0;  // it fits: see check_path()
   }
   m->data_len = static_cast<std::uint16_t>(len);
@@ -270,9 +273,16 @@ bool ConnectedPort::has_room() noexcept {
   return nb_frames_ != kBurst;
 }
 
-/// Sends frames_. Frames that the ethdev rejects stay and are sent first next time.
+/// Sends frames_. Frames that the ethdev rejects stay and are sent first next time, unless it was
+/// removed.
 void ConnectedPort::flush() noexcept {
   if (nb_frames_ == 0) return;
+  if (datapath_.ethdev_removed()) [[unlikely]] {
+    datapath_.count_drop(Drop::kIbPortDown, nb_frames_);
+    rte_pktmbuf_free_bulk(frames_.data(), nb_frames_);
+    nb_frames_ = nb_sealed_ = 0;
+    return;
+  }
   // Computed a burst after the headers were written, as in ud_tx.cc.
   if (hca_.icrc)
     for (std::uint16_t i = nb_sealed_; i < nb_frames_; ++i) seal(frames_[i]);

@@ -303,5 +303,65 @@ TEST_F(Connected, C12_ManyIdleConnectionsAreCheap) {
   EXPECT_EQ(ConnectedTable::place(qpn), 0U) << "all places are free again, the oldest comes first";
 }
 
+TEST_F(Connected, C11_FramesOfAllConnectionsLeaveInOneBurst) {
+  connect({});
+  std::vector<fabric::ConnectedQueue*> queues{peers[0].queue};
+  for (int i = 0; i < 2; ++i) {
+    connect({});
+    queues.push_back(peers[0].queue);
+  }
+  for (fabric::ConnectedQueue* const queue : queues) {
+    rte_mbuf* m = message(pattern(1, 68));
+    ASSERT_EQ(queue->tx_burst(&m, 1), 1);
+  }
+  EXPECT_TRUE(cut(1).empty());
+  peers[0].poll();
+  EXPECT_EQ(cut(1).size(), 3U);
+}
+
+// The frames of the last loop wait for the next one, in which the device is gone.
+TEST_F(Connected, C16_RemovedDeviceKeepsNoFrameAndNoQueue) {
+  for (const auto transport : {fabric::Transport::kRc, fabric::Transport::kUc}) {
+    SCOPED_TRACE(fabric::to_string(transport));
+    clear();
+    connect({.transport = transport});
+    std::vector<rte_mbuf*> messages;
+    for (std::uint32_t i = 0; i < 64; ++i) messages.push_back(message(pattern(i, 2048)));
+    ASSERT_EQ(peers[0].queue->tx_burst(messages.data(), 64), 64);
+    peers[0].hca->ethdev_wire()->on_ethdev_removed();
+    const std::uint64_t before = peers[0].drops(Drop::kIbPortDown);
+    peers[0].poll();
+    EXPECT_EQ(peers[0].drops(Drop::kIbPortDown), before + 64);
+    peers[0].hca->destroy_connected_queue(*peers[0].queue);
+    for (int i = 0; i < 2; ++i) peers[0].poll();
+    EXPECT_FALSE(peers[0].hca->next_queue_event());
+    EXPECT_EQ(mbufs_in_use(), 0U);
+  }
+}
+
+// The cable is not read. Closed queues are freed all the same.
+TEST_F(Connected, C16_QueuesAreClosedWhileTheCableIsFull) {
+  connect({.transport = fabric::Transport::kUc, .send_depth = 4096});
+  fabric::ConnectedQueue* const busy = peers[0].queue;
+  std::vector<rte_mbuf*> messages;
+  for (std::uint32_t i = 0; i < 2 * kCableLen; ++i) messages.push_back(message(pattern(i, 68)));
+  for (std::size_t i = 0; i < messages.size(); i += 62) {
+    ASSERT_EQ(busy->tx_burst(&messages[i], 62), 62);
+    peers[0].poll();
+  }
+  connect({});  // Its message waits behind those of the first.
+  rte_mbuf* m = message(pattern(1, 68));
+  ASSERT_EQ(peers[0].queue->tx_burst(&m, 1), 1);
+  peers[0].poll();
+  const auto& closed = static_cast<const SoftConnectedQueue&>(*peers[0].queue).closed;
+  peers[0].hca->destroy_connected_queue(*peers[0].queue);
+  peers[0].poll();
+  EXPECT_TRUE(closed.load()) << "the worker has left the queue pair";
+  // When the cable is read again, the first goes on.
+  EXPECT_EQ(cut(1).size(), kCableLen);
+  peers[0].poll();
+  EXPECT_FALSE(cut(1).empty());
+}
+
 }  // namespace
 }  // namespace ipoib::soft

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 
-#include "lib/fabric/segments.h"
 #include "tests/unit/drivers/soft/connected_fixture.h"
 
 namespace ipoib::soft {
@@ -72,7 +71,8 @@ TEST_F(SharedFrames, C11_ReceiverMayWriteToItsPackets) {
   ASSERT_EQ(peers[1].rx->rx_burst(&got, 1), 1);
   EXPECT_EQ(bytes_of(got), sent);
   for (rte_mbuf* m = got; m != nullptr; m = m->next) {
-    EXPECT_TRUE(fabric::is_sole_mbuf(m) || m->nb_segs == 2);
+    EXPECT_TRUE(RTE_MBUF_DIRECT(m));
+    EXPECT_EQ(rte_mbuf_refcnt_read(m), 1);
     std::memset(rte_pktmbuf_mtod(m, void*), 0xff, m->data_len);
   }
   rte_pktmbuf_free(got);
@@ -115,17 +115,76 @@ TEST_F(SharedFrames, C08_BufferWithoutRoomIsCopied) {
 
 TEST_F(SharedFrames, C08_BufferOfAnotherOwnerIsNotWritten) {
   connect({});
-  rte_mbuf* const mine = message(pattern(1, kMtu));
-  std::array<std::byte, 64> before{};
-  std::memcpy(before.data(), rte_pktmbuf_mtod_offset(mine, std::byte*, -64), before.size());
-  rte_mbuf* const copy = rte_pktmbuf_clone(mine, pool());
-  ASSERT_NE(copy, nullptr);
-  give(copy);
-  EXPECT_EQ(shares(), 0U);
-  EXPECT_EQ(std::memcmp(before.data(), rte_pktmbuf_mtod_offset(mine, std::byte*, -64), 64), 0);
+  for (const bool clone : {false, true}) {
+    SCOPED_TRACE(clone);
+    rte_mbuf* const mine = message(pattern(1, kMtu));
+    const auto buffer = [&] {
+      const auto* const begin = static_cast<const std::byte*>(mine->buf_addr);
+      return Bytes{begin, begin + mine->buf_len};
+    };
+    const Bytes before = buffer();
+    rte_mbuf* given = mine;
+    if (clone)
+      given = rte_pktmbuf_clone(mine, pool());
+    else
+      rte_mbuf_refcnt_update(mine, 1);
+    give(given);
+    EXPECT_EQ(shares(), 0U);
+    run(3);
+    EXPECT_EQ(receive(1).size(), 1U);
+    EXPECT_EQ(buffer(), before) << "head- and tailroom too";
+    rte_pktmbuf_free(mine);
+  }
+}
+
+// The mbufs of one message: shared and copied payloads follow each other.
+TEST_F(SharedFrames, C08_MbufsOfOtherLengthsMayStandBetween) {
+  connect({});
+  const std::vector<std::size_t> segments{1000, 1048, kMtu, 3000, 1096, kMtu, 0, kMtu, 700};
+  Bytes all;
+  rte_mbuf* first = nullptr;
+  for (const std::size_t len : segments) {
+    const Bytes part = pattern(static_cast<std::uint32_t>(all.size()), len);
+    rte_mbuf* const m = message(std::span{part}.first(std::min<std::size_t>(len, 2048)));
+    all.insert(all.end(), part.begin(), part.end());
+    if (first == nullptr)
+      first = m;
+    else
+      ASSERT_EQ(rte_pktmbuf_chain(first, m), 0);
+    if (len > 2048) {
+      ASSERT_EQ(rte_pktmbuf_chain(first, message(std::span{part}.subspan(2048))), 0);
+    }
+  }
+  give(first);
+  EXPECT_EQ(shares(), 4U) << "2,048 octets twice, those of the 3,000, and the last 700";
   run(3);
+  const auto got = receive(1);
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0], all);
+}
+
+TEST_F(SharedFrames, C11_AcknowledgedBufferIsKeptForTheDevice) {
+  connect({});
+  const Bytes octets = pattern(1, kMtu);
+  ASSERT_TRUE(send(0, octets, kMtu));
+  rte_mbuf* const frame = sent_frame(0);
+  ASSERT_NE(frame, nullptr);
+  const Bytes before = bytes_of(frame);
+  put(1, before);
+  peers[1].poll();
+  for (const Bytes& ack : cut(0)) put(0, ack);
+  peers[0].poll();
+  ASSERT_EQ(peers[0].info().counters.tx_done, 1U);
   EXPECT_EQ(receive(1).size(), 1U);
-  rte_pktmbuf_free(mine);
+  EXPECT_EQ(mbufs_in_use(), 1U) << "the buffer of the frame";
+  std::vector<rte_mbuf*> others;  // None of them may be that buffer.
+  while (rte_mbuf* const m = rte_pktmbuf_alloc(pool())) {
+    std::memset(m->buf_addr, 0xee, m->buf_len);
+    others.push_back(m);
+  }
+  EXPECT_EQ(bytes_of(frame), before);
+  for (rte_mbuf* const m : others) rte_pktmbuf_free(m);
+  rte_pktmbuf_free(frame);
 }
 
 TEST_F(SharedFrames, C08_FramesToTheOwnPortAreCopies) {
@@ -138,10 +197,10 @@ TEST_F(SharedFrames, C08_FramesToTheOwnPortAreCopies) {
     ASSERT_TRUE(hca.set_ready_to_receive(*ends[end], attr));
     ASSERT_TRUE(hca.set_ready_to_send(*ends[end], {.ack_timeout = 8}));
   }
-  peers[0].queue = ends[0];
-  ASSERT_TRUE(send(0, pattern(1, 2 * kMtu), kMtu));
+  rte_mbuf* m = message(pattern(1, 2 * kMtu), kMtu);
+  ASSERT_EQ(ends[0]->tx_burst(&m, 1), 1);
   EXPECT_EQ(shares(), 0U);
-  peers[0].poll();
+  for (int i = 0; i < 3; ++i) peers[0].poll();
   const auto got = receive(0);
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0], pattern(1, 2 * kMtu));
@@ -157,6 +216,18 @@ TEST_F(SharedFrames, C15_EmptyPoolOnlyMeansCopies) {
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0], pattern(1, 5000));
   EXPECT_EQ(peers[0].all_drops(), 0U);
+  EXPECT_EQ(peers[0].hca->tx_copies(), 3U) << "counted";
+  // Without mbufs for copies there are none to count.
+  std::vector<rte_mbuf*> rest;
+  rte_mbuf* m = message(pattern(2, kMtu));
+  while (rte_mbuf* const other = rte_pktmbuf_alloc(pool())) rest.push_back(other);
+  give(m);
+  for (int i = 0; i < 10; ++i) peers[0].poll();
+  EXPECT_EQ(peers[0].hca->tx_copies(), 3U);
+  rte_pktmbuf_free_bulk(rest.data(), static_cast<unsigned>(rest.size()));
+  run(3);
+  EXPECT_EQ(peers[0].hca->tx_copies(), 4U);
+  EXPECT_EQ(receive(1).size(), 1U);
   rte_pktmbuf_free_bulk(all.data(), kShares);
 }
 
