@@ -92,7 +92,7 @@ struct StepLine {
   Line operator()(const trace::Cut& s) const {
     return {fmt::format("{} for an MTU of {}",
                         s.tcp ? fmt::format("tcp_gso: {} segments", s.pieces)
-                              : fmt::format("ip4_output: {} fragments", s.pieces),
+                              : fmt::format("ip_output: {} fragments", s.pieces),
                         s.mtu)};
   }
   Line operator()(const trace::Joined&) const {

@@ -51,8 +51,10 @@ struct Ip4Burst {
 
 /// Packets that start at their IPv6 header, with the members and the limit of Burst.
 struct Ip6Burst {
+  /// In a union, which leaves the elements without values until push() gives them one: to fill all
+  /// of them with zeros costs 3 cycles a packet.
   union {
-    std::array<wire::IpAddr, kMaxBurst> dst;  ///< In a union, so that no burst begins with zeros.
+    std::array<wire::IpAddr, kMaxBurst> dst;
   };
   std::array<rte_mbuf*, kMaxBurst> pkts;
   std::uint16_t n = 0;

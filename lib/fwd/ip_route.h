@@ -18,8 +18,9 @@ enum class Ttl : std::uint8_t {
 /// Take checked packets. Those whose neighbour is valid leave in order, with the TTL decremented
 /// unless it stays. Local packets, unresolved neighbours and ICMP errors are punted.
 ///
-/// Errors: kIpNoRoute, kIpBlackhole, kIpBroadcast, kIpTtlExceeded, kLinkDown, kNeighbourFailed,
-///         kNeighbourGone, and those of IpOutput, ip6_deliver and Punt.
+/// Errors: kIpNoRoute, kIpBlackhole, kIpTtlExceeded, kLinkDown, kNeighbourFailed, kNeighbourGone;
+///         IPv4: kIpBroadcast; IPv6: kLocalUnsupported (a tentative address), those of ip6_deliver;
+///         those of IpOutput and Punt.
 void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl) noexcept;
 void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noexcept;
 

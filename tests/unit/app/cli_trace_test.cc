@@ -208,7 +208,7 @@ TEST_F(CliTraceTest, EachStepHasItsLine) {
   EXPECT_EQ(line_of(trace::Delivered{false, 0}), "multicast_input: to no interface");
   EXPECT_EQ(line_of(trace::Merged{3}), "tcp_gro: 3 segments in this packet");
   EXPECT_EQ(line_of(trace::Cut{true, 1500, 4}), "tcp_gso: 4 segments for an MTU of 1500");
-  EXPECT_EQ(line_of(trace::Cut{false, 1500, 2}), "ip4_output: 2 fragments for an MTU of 1500");
+  EXPECT_EQ(line_of(trace::Cut{false, 1500, 2}), "ip_output: 2 fragments for an MTU of 1500");
   EXPECT_EQ(line_of(trace::Joined{}), "tcp_gro: part of another packet");
   EXPECT_EQ(line_of(trace::Sent{1, NeighbourMode::kRc, 2, 1}, {"ib0"}),
             "sent on ib0 by RC, 2 packets, the device lost 1 of this burst");

@@ -87,6 +87,32 @@ TEST_F(ConnectedTest, WhatAQueueTakesAndLosesIsNotCountedAsSent) {
   EXPECT_EQ(all_drops(), 0U) << "the device counts them";
 }
 
+// The MTU of the connection counts, not that of the link.
+TEST_F(ConnectedTest, U15_Ipv6NeedsAConnectionWithAnMtuOf1280) {
+  entries[kIb0].mtu = 1279;
+  start_with_neighbours();
+  table::Neighbour wide = connected("10.0.0.2", queues[0]),
+                   narrow = connected("10.0.0.3", queues[1]);
+  wide.addr = *wire::parse_ip("fd00:a::2");
+  wide.mtu = 1600;
+  narrow.addr = *wire::parse_ip("fd00:a::3");
+  narrow.mtu = 1279;
+  set_neighbour(12, wide);
+  set_neighbour(13, narrow);
+  loop();
+  const auto frame = [](std::string_view dst, std::size_t body) {
+    return ethernet(mac(0xa0), mac(0x10), 0x86dd, Ip6{.dst = dst, .body = Bytes(body)}.bytes());
+  };
+  for (const std::size_t body : {100U, 1560U, 1561U}) receive(kEth0, frame("fd00:a::2", body));
+  receive(kEth0, frame("fd00:a::3", 100));
+  loop();
+  EXPECT_EQ(queues[0].sent.size(), 2U);
+  EXPECT_EQ(only_punted().message.mtu, 1600);
+  EXPECT_EQ(drops(kEth0, Drop::kIpTooBig), 1U);
+  EXPECT_EQ(queues[1].sent.size(), 0U);
+  EXPECT_EQ(drops(kEth0, Drop::kIp6LinkMtu), 1U);
+}
+
 // A full batch of kMaxBurst packets is sent at once, before Tx::flush().
 TEST_F(ConnectedTest, ManyPacketsKeepTheirOrder) {
   start_with_neighbours();

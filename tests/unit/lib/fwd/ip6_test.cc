@@ -417,6 +417,25 @@ TEST_F(Ip6Test, P05_FlowsKeepTheirPathAndUseAll) {
   EXPECT_EQ(used.size(), 2U);
 }
 
+TEST_F(Ip6Test, P05_HopLimitIsLookedAtBeforeTheNeighbour) {
+  auto failed = ib_neighbour(kIb0, "fd00:a::4", 20, 2);
+  failed.state = table::NeighbourState::kFailed;
+  set_neighbour(14, failed);
+  add_route("fd01:1::/32", {table::NextHopKind::kGateway, 0, kIb0, 99});
+  add_route("fd01:4::/32", {table::NextHopKind::kBlackhole, 0, kIb0, table::kNoNeighbour});
+  for (const std::string_view dst : {"fd00:a::2", "fd00:a::99", "fd00:a::4", "fd01:1::1"}) {
+    feed({.dst = dst, .hop_limit = 1});
+    const Punted p = only_punted(dst);
+    EXPECT_EQ(p.message.kind, Up::Kind::kIcmpError) << dst;
+    EXPECT_EQ(p.message.icmp_type, 3) << dst;
+  }
+  EXPECT_EQ(drops(kEth0, Drop::kIpTtlExceeded), 4U);
+  expect_dropped({.dst = "fd01:1::1"}, Drop::kNeighbourGone, "no neighbour has the number");
+  expect_dropped({.dst = "fd01:4::1", .hop_limit = 1}, Drop::kIpBlackhole, "not forwarded");
+  feed({.dst = "fd00:a::1", .hop_limit = 1});
+  EXPECT_EQ(only_punted().message.kind, Up::Kind::kLocal);
+}
+
 TEST_F(Ip6Test, U15_TooBigIsToldAndNeverCut) {
   for (const std::size_t len : {1280U, 1500U, 1980U}) {
     table::Neighbour n = ib_neighbour(kIb0, "fd00:a::2", 7, 1);

@@ -201,7 +201,7 @@ TEST_F(Ip4Route, RouteToAnInterfaceThatIsNotThereHarmsNobody) {
   EXPECT_EQ(all_drops(), 3U);
 }
 
-class Ip4RouteBurst : public Ip4Route {
+class IpRouteBurst : public Ip4Route {
  protected:
   using Outcome = std::multiset<std::string>;
 
@@ -221,13 +221,52 @@ class Ip4RouteBurst : public Ip4Route {
     add_route("172.17.0.0/16", {NextHopKind::kGateway, 0, kEth1, 3});
     add_route("172.18.0.0/16", {NextHopKind::kGateway, 0, kIb0, 4});
     add_route("172.19.0.0/16", {NextHopKind::kBlackhole, 0, kIb0, kNoNeighbour});
+    set_neighbours6();
     loop();
   }
+  /// Neighbours and routes of IPv6 of all these kinds, and a group of paths.
+  void set_neighbours6() {
+    set_neighbour(10, ib_neighbour(kIb0, "fd00:a::2", 17, 0xabcdef));
+    set_neighbour(11, ib_neighbour(kIb0, "fd00:a::3", 18, 0x123456));
+    set_neighbour(12, ib_neighbour(kIb1, "fd00:b::2", 19, 1));
+    set_neighbour(13, eth_neighbour(kEth1, "fe80::20", mac(0x20)));
+    auto failed = ib_neighbour(kIb0, "fd00:a::4", 20, 2);
+    failed.state = NeighbourState::kFailed;
+    set_neighbour(14, failed);
+    auto narrow = ib_neighbour(kIb0, "fd00:a::5", 21, 3);
+    narrow.mtu = 1280;
+    set_neighbour(15, narrow);
+    narrow = ib_neighbour(kIb0, "fd00:a::6", 22, 4);
+    narrow.mtu = 1279;
+    set_neighbour(16, narrow);
+    add_route("fd01:1::/32", {NextHopKind::kGateway, 0, kIb0, 10});
+    add_route("fd01:2::/32", {NextHopKind::kGateway, 0, kEth1, 13});
+    add_route("fd01:3::/32", {NextHopKind::kGateway, 0, kIb0, 14});
+    add_route("fd01:4::/32", {NextHopKind::kBlackhole, 0, kIb0, kNoNeighbour});
+    hops.set(500, {NextHopKind::kGateway, 0, kIb0, 11});
+    hops.set(501, {NextHopKind::kConnected, 0, kIb0, kNoNeighbour});
+    add_route("fd01:5::/32", {NextHopKind::kGroup, 1, kIb0, 500});
+    set_neighbour(17, ib_neighbour(kIb0, "fd01:5::7", 23, 5));
+  }
 
-  /// Returns, as text, the packets sent and the drops counted for packets that arrive in one burst.
-  Outcome outcome(const std::vector<Ip4>& packets) {
+  /// Expects that packets fare in a burst of three as they do alone.
+  void expect_own_ways(const std::vector<Bytes>& frames) {
+    std::vector<Outcome> alone;
+    for (const Bytes& frame : frames) alone.push_back(outcome({frame}));
+    EXPECT_EQ(alone[0].size(), 1U);
+    for (std::size_t i = 0; i < frames.size(); ++i)
+      for (std::size_t k = 0; k < frames.size(); ++k) {
+        Outcome expected = alone[i];
+        for (const std::size_t also : {k, i})
+          expected.insert(alone[also].begin(), alone[also].end());
+        EXPECT_EQ(outcome({frames[i], frames[k], frames[i]}), expected) << i << ' ' << k;
+      }
+  }
+
+  /// Returns, as text, the packets sent and the drops counted for frames that arrive in one burst.
+  Outcome outcome(const std::vector<Bytes>& frames) {
     const auto before = all_drops_by_name();
-    for (const Ip4& packet : packets) receive(kEth0, to_eth0(packet.bytes()));
+    for (const Bytes& frame : frames) receive(kEth0, frame);
     loop();
     Outcome all;
     for (const table::InterfaceId i : {kEth0, kEth1})
@@ -260,7 +299,7 @@ class Ip4RouteBurst : public Ip4Route {
 
 /// The egress of a packet does not depend on the packets before it, even if they share its
 /// interface.
-TEST_F(Ip4RouteBurst, P05_EachPacketGoesItsOwnWay) {
+TEST_F(IpRouteBurst, P05_EachPacketGoesItsOwnWay) {
   const std::vector<Ip4> packets = {{.dst = "10.0.0.2"},
                                     {.dst = "10.0.0.3"},
                                     {.dst = "10.1.0.2"},
@@ -275,20 +314,48 @@ TEST_F(Ip4RouteBurst, P05_EachPacketGoesItsOwnWay) {
                                     {.dst = "172.19.1.1"},
                                     {.dst = "10.0.0.2", .ttl = 1},
                                     {.dst = "10.0.0.1"}};
-  std::vector<Outcome> alone;
-  for (const Ip4& packet : packets) alone.push_back(outcome({packet}));
-  EXPECT_EQ(alone[0].size(), 1U);
-  for (std::size_t i = 0; i < packets.size(); ++i)
-    for (std::size_t k = 0; k < packets.size(); ++k) {
-      Outcome expected = alone[i];
-      for (const std::size_t also : {k, i}) expected.insert(alone[also].begin(), alone[also].end());
-      EXPECT_EQ(outcome({packets[i], packets[k], packets[i]}), expected) << i << ' ' << k;
-    }
+  std::vector<Bytes> frames;
+  for (const Ip4& packet : packets) frames.push_back(to_eth0(packet.bytes()));
+  expect_own_ways(frames);
 }
 
-TEST_F(Ip4RouteBurst, DownInterfaceTakesNoneOfABurst) {
+TEST_F(IpRouteBurst, P05_EachIpv6PacketGoesItsOwnWay) {
+  const std::vector<Ip6> packets = {{.dst = "fd00:a::2"},
+                                    {.dst = "fd00:a::3"},
+                                    {.dst = "fd00:b::2"},
+                                    {.dst = "fd00:a::4"},
+                                    {.dst = "fd00:a::5"},
+                                    {.dst = "fd00:a::5", .body = Bytes(1241)},
+                                    {.dst = "fd00:a::6"},
+                                    {.dst = "fd00:a::99"},
+                                    {.dst = "fd01:1::1"},
+                                    {.dst = "fd01:2::1"},
+                                    {.dst = "fd01:3::1"},
+                                    {.dst = "fd01:4::1"},
+                                    {.dst = "fd01:5::7", .flow = 1},
+                                    {.dst = "fd01:5::7", .flow = 2},
+                                    {.dst = "fd01:5::7", .flow = 3},
+                                    {.dst = "fd01:5::7", .flow = 4},
+                                    {.dst = "fd00:a::2", .hop_limit = 1},
+                                    {.dst = "fd00:a::1"}};
+  std::vector<Bytes> frames;
+  for (const Ip6& packet : packets)
+    frames.push_back(ethernet(mac(0xa0), mac(0x10), 0x86dd, packet.bytes()));
+  std::set<Outcome> paths;
+  for (std::size_t i = 12; i < 16; ++i) {
+    Outcome one = outcome({frames[i]});
+    EXPECT_EQ(one.size(), 1U);
+    paths.insert(one.begin()->starts_with(fmt::format("{}: 18 ", kIb0)) ? Outcome{"gateway"}
+                                                                        : Outcome{"host"});
+  }
+  EXPECT_EQ(paths.size(), 2U) << "both members of the group are used";
+  expect_own_ways(frames);
+}
+
+TEST_F(IpRouteBurst, DownInterfaceTakesNoneOfABurst) {
   entries[kIb0].up = false;
-  const Ip4 known{.dst = "10.0.0.2"}, other{.dst = "10.1.0.2"};
+  const Bytes known = to_eth0(Ip4{.dst = "10.0.0.2"}.bytes());
+  const Bytes other = to_eth0(Ip4{.dst = "10.1.0.2"}.bytes());
   EXPECT_EQ(outcome({known, known, other, known}).size(), 4U);
   EXPECT_EQ(drops(kEth0, Drop::kLinkDown), 3U);
 }
