@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 
 #include "lib/fwd/flow_hash.h"
 #include "lib/fwd/ip4_header.h"
@@ -285,10 +286,11 @@ void route_and_send(Context& c, const Ingress& in, const typename V::Packets& pk
   look_up<V>(c, pkts, candidates);
   DropBin bin{c.trace, in.counters.drops};
   IpOutput<V::kType> output{c, in, bin};
-  // Only the first packet to an egress may cause a redirect. When its sender follows that, the
-  // packet of another sender is first.
+  using H = std::conditional_t<kTtl == Ttl::kDecrement, Hops<V>, AnyHops>;
+  // Only the first packet of a run may cause a redirect, so that packets that return to their link
+  // are sent in runs too. When its sender follows the redirect, that of another sender is first.
   const auto may_redirect = [&](const Neighbour& to) {
-    return to.iface == in.iface && !output.same_egress(to);
+    return kTtl == Ttl::kDecrement && to.iface == in.iface && !output.same_egress(to);
   };
   const std::size_t n = pkts.n;
   for (std::size_t i = 0; i < n; ++i) {
@@ -298,16 +300,16 @@ void route_and_send(Context& c, const Ingress& in, const typename V::Packets& pk
       to = lookup_slow<V>(c, in, pkts, i, candidates.next_hop[i], kTtl, bin);
       if (to == nullptr) continue;
     }
-    if (kTtl == Ttl::kDecrement && !may_redirect(*to)) [[likely]]
+    if (!may_redirect(*to)) [[likely]]
       if (const std::size_t sent =
-              output.template send_run<Hops<V>>(pkts.span(), candidates.to.data(), i);
+              output.template send_run<H>(pkts.span(), candidates.to.data(), i);
           sent != i) [[likely]] {
         i = sent - 1;
         continue;
       }
     if (kTtl == Ttl::kDecrement && !decrement_or_punt<V>(c, in, m)) [[unlikely]]
       continue;
-    if (kTtl == Ttl::kDecrement && may_redirect(*to)) [[unlikely]]
+    if (may_redirect(*to)) [[unlikely]]
       request_redirect<V>(c, in, m, *to, V::address(pkts.dst[i]));
     output.send(m, *to);
   }
