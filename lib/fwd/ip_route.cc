@@ -2,16 +2,14 @@
 #include "lib/fwd/ip_route.h"
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <span>
 #include <type_traits>
 
 #include "lib/fwd/flow_hash.h"
-#include "lib/fwd/ip4_header.h"
-#include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
 #include "lib/fwd/ip_output.h"
+#include "lib/fwd/ip_traits.h"
 #include "lib/fwd/tcp_gro.h"
 
 namespace ipoib::fwd {
@@ -32,10 +30,8 @@ struct Candidates {
   std::array<NextHopIndex, kMaxBurst> next_hop;
 };
 
-struct Route4 {
-  using Hdr = wire::Ipv4Hdr;
+struct Route4 : Ip4Traits {
   using Packets = Ip4Burst;
-  static constexpr wire::EtherType kType = wire::EtherType::kIpv4;
   static constexpr IcmpError kExpired = wire::kTtlExceeded;
   static constexpr IcmpError kNoRoute = wire::unreachable4(wire::IcmpUnreachable::kNet);
   static constexpr IcmpError kNoHost = wire::unreachable4(wire::IcmpUnreachable::kHost);
@@ -43,18 +39,12 @@ struct Route4 {
   static constexpr std::uint32_t kQuoted = 576;
 
   static IpAddr address(std::uint32_t dst) noexcept { return IpAddr::v4(dst); }
-  static IpAddr source(const Hdr& hdr) noexcept { return IpAddr::v4(hdr.src.host()); }
-  static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.ttl; }
-  static void decrement(Hdr& hdr) noexcept { decrement_ttl(hdr); }
-  static void increment(Hdr& hdr) noexcept {
+  static void increment_hops(Hdr& hdr) noexcept {
     ++hdr.ttl;
     set_ip4_checksum(hdr, hdr.header_len());
   }
   static std::uint32_t flow_hash(const Context& c, const rte_mbuf* m) noexcept {
     return flow_hash4(m, c.next_hops.flow_seed());
-  }
-  static NextHop route_to_source(const Context& c, const Hdr& hdr) noexcept {
-    return c.next_hops.get(c.prefixes.lookup(hdr.src.host()));
   }
   static bool is_redirect_target(const Hdr& /*hdr*/, const Neighbour& /*to*/) noexcept {
     return true;
@@ -66,10 +56,8 @@ struct Route4 {
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept { c.punt.local(in, m); }
 };
 
-struct Route6 {
-  using Hdr = wire::Ipv6Hdr;
+struct Route6 : Ip6Traits {
   using Packets = Ip6Burst;
-  static constexpr wire::EtherType kType = wire::EtherType::kIpv6;
   static constexpr IcmpError kExpired = wire::kHopLimitExceeded;
   static constexpr IcmpError kNoRoute = wire::unreachable6(wire::Icmp6Unreachable::kNoRoute);
   static constexpr IcmpError kNoHost = wire::unreachable6(wire::Icmp6Unreachable::kAddress);
@@ -77,15 +65,9 @@ struct Route6 {
   static constexpr std::uint32_t kQuoted = wire::kMinIpv6Mtu;
 
   static const IpAddr& address(const IpAddr& dst) noexcept { return dst; }
-  static IpAddr source(const Hdr& hdr) noexcept { return hdr.src; }
-  static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.hop_limit; }
-  static void decrement(Hdr& hdr) noexcept { --hdr.hop_limit; }
-  static void increment(Hdr& hdr) noexcept { ++hdr.hop_limit; }
+  static void increment_hops(Hdr& hdr) noexcept { ++hdr.hop_limit; }
   static std::uint32_t flow_hash(const Context& c, const rte_mbuf* m) noexcept {
     return flow_hash6(m, c.next_hops.flow_seed());
-  }
-  static NextHop route_to_source(const Context& c, const Hdr& hdr) noexcept {
-    return c.next_hops.get(c.prefixes6.lookup(hdr.src));
   }
   /// Hosts accept no other targets. Source: RFC 4861 §8.1.
   static bool is_redirect_target(const Hdr& hdr, const Neighbour& to) noexcept {
@@ -132,15 +114,15 @@ void Route4::look_up(const Context& c, const Packets& pkts, Candidates& out) noe
 /// The prefix table has no hosts: the neighbours of connected prefixes are found by their hashes,
 /// in steps whose cache misses overlap.
 void Route6::look_up(const Context& c, const Packets& pkts, Candidates& out) noexcept {
-  constexpr NextHop kNone{};
   table::NeighbourTable& neighbours = *c.neighbours;
   const std::size_t n = pkts.n;
   c.prefixes6.lookup({pkts.dst.data(), n}, out.next_hop);
   std::array<std::uint32_t, kMaxBurst> hash;
   std::array<table::InterfaceId, kMaxBurst> iface;  // kNoInterface: no connected prefix.
   NextHopIndex index = table::kNextHopNone;
-  NextHop hop = kNone;
+  NextHop hop;
   for (std::size_t i = 0; i < n; ++i) {
+    // Packets with one next hop often follow each other.
     if (out.next_hop[i] != index) [[unlikely]]
       hop = c.next_hops.get(index = out.next_hop[i]);
     const NextHop one =
@@ -201,7 +183,7 @@ template <class V>
     c.punt.icmp_error(in, m, Drop::kIpTtlExceeded, V::kExpired);
     return false;
   }
-  V::decrement(hdr);
+  V::decrement_hops(hdr);
   return true;
 }
 
@@ -209,15 +191,17 @@ template <class V>
 /// a sender on that link has a better first hop. Source: RFC 1812 §5.2.7.2, RFC 4861 §8.2.
 template <class V>
 [[gnu::noinline]] void request_redirect(Context& c, const Ingress& in, const rte_mbuf* m,
-                                        const Neighbour& to, const IpAddr& dst) noexcept {
+                                        const Neighbour& to) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
-  if (!V::is_redirect_target(hdr, to) || !c.punt.may_redirect(in, V::source(hdr), dst)) return;
+  if (!V::is_redirect_target(hdr, to) ||
+      !c.punt.may_redirect(in, V::source(hdr), V::destination(hdr)))
+    return;
   const NextHop back = V::route_to_source(c, hdr);
   if (back.kind != NextHopKind::kConnected || back.iface != in.iface) return;
   rte_mbuf* const copy = rte_pktmbuf_copy(m, c.fragment_pool, 0, V::kQuoted);
   if (copy == nullptr) return;
   c.trace.copied(m, copy);
-  V::increment(*rte_pktmbuf_mtod(copy, typename V::Hdr*));
+  V::increment_hops(*rte_pktmbuf_mtod(copy, typename V::Hdr*));
   c.punt.redirect_wanted(in, copy, to.addr);
 }
 
@@ -229,7 +213,7 @@ struct Hops {
     return V::hops(*reinterpret_cast<const typename V::Hdr*>(ip)) > 1;
   }
   [[gnu::always_inline]] static void pass(std::byte* ip) noexcept {
-    V::decrement(*reinterpret_cast<typename V::Hdr*>(ip));
+    V::decrement_hops(*reinterpret_cast<typename V::Hdr*>(ip));
   }
 };
 
@@ -310,7 +294,7 @@ void route_and_send(Context& c, const Ingress& in, const typename V::Packets& pk
     if (kTtl == Ttl::kDecrement && !decrement_or_punt<V>(c, in, m)) [[unlikely]]
       continue;
     if (may_redirect(*to)) [[unlikely]]
-      request_redirect<V>(c, in, m, *to, V::address(pkts.dst[i]));
+      request_redirect<V>(c, in, m, *to);
     output.send(m, *to);
   }
 }
@@ -331,7 +315,7 @@ template <class V>
         to = lookup_slow<V>(c, in, pkts, i, candidates.next_hop[i], Ttl::kDecrement, bin);
       if (to == nullptr || !decrement_or_punt<V>(c, in, m)) continue;
       if (to->iface == in.iface) [[unlikely]]
-        request_redirect<V>(c, in, m, *to, V::address(pkts.dst[i]));
+        request_redirect<V>(c, in, m, *to);
       routed.push(m, *to);
     }
   }

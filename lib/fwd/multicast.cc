@@ -6,10 +6,10 @@
 #include <bit>
 
 #include "lib/base/contract.h"
-#include "lib/fwd/ip4_header.h"
 #include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
 #include "lib/fwd/ip_output.h"
+#include "lib/fwd/ip_traits.h"
 #include "lib/wire/icmpv6.h"
 #include "lib/wire/igmp.h"
 
@@ -25,12 +25,9 @@ using wire::Ipv4Hdr;
 using wire::Ipv6Hdr;
 
 /// The parts of multicast that depend on the IP version.
-struct V4 {
-  using Hdr = Ipv4Hdr;
+struct V4 : Ip4Traits {
   static constexpr IpAddr kAllRouters = wire::kIgmpAllRouters;
 
-  static IpAddr source(const Hdr& hdr) noexcept { return IpAddr::v4(hdr.src.host()); }
-  static IpAddr destination(const Hdr& hdr) noexcept { return IpAddr::v4(hdr.dst.host()); }
   /// 224.0.0/24. Source: RFC 5771 §4.
   static bool link_scope(const Hdr& hdr) noexcept { return hdr.dst.host() >> 8 == 0xe0'0000; }
   static bool source_stays(const Hdr& hdr) noexcept {
@@ -40,41 +37,22 @@ struct V4 {
     return rte_pktmbuf_mtod(m, const Hdr*)->protocol ==
            static_cast<std::uint8_t>(wire::IpProto::kIgmp);
   }
-  static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.ttl; }
-  static table::NextHop route_to_source(const Context& c, const Hdr& hdr) noexcept {
-    return c.next_hops.get(c.prefixes.lookup(hdr.src.host()));
-  }
-  static void decrement_hops(Hdr& hdr) noexcept { decrement_ttl(hdr); }
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
     if (is_membership(m)) return c.punt.membership(in, m, true);
     c.punt.local(in, m, true);
   }
-  static void output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
-    ip_output<wire::EtherType::kIpv4>(c, in, pkts);
-  }
 };
 
-struct V6 {
-  using Hdr = Ipv6Hdr;
+struct V6 : Ip6Traits {
   static constexpr IpAddr kAllRouters = wire::all_routers();
 
-  static IpAddr source(const Hdr& hdr) noexcept { return hdr.src; }
-  static IpAddr destination(const Hdr& hdr) noexcept { return hdr.dst; }
   static bool link_scope(const Hdr& hdr) noexcept { return scope_of(hdr.dst) <= kLinkScope; }
   static bool source_stays(const Hdr& hdr) noexcept {
     return wire::is_link_local6(hdr.src) || wire::is_unspecified(hdr.src);
   }
   static bool is_membership(const rte_mbuf* m) noexcept { return is_listener_discovery(m); }
-  static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.hop_limit; }
-  static table::NextHop route_to_source(const Context& c, const Hdr& hdr) noexcept {
-    return c.next_hops.get(c.prefixes6.lookup(hdr.src));
-  }
-  static void decrement_hops(Hdr& hdr) noexcept { --hdr.hop_limit; }
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
     ip6_deliver(c, in, m, true);
-  }
-  static void output(Context& c, const Ingress& in, const RoutedBurst& pkts) noexcept {
-    ip_output<wire::EtherType::kIpv6>(c, in, pkts);
   }
 };
 
@@ -156,7 +134,7 @@ class Sender {
   void flush() noexcept {
     if (burst_.n == 0) return;
     c_.trace.resolved(burst_);
-    V::output(c_, in_, burst_);
+    ip_output<V::kType>(c_, in_, burst_);
     burst_.n = 0;
   }
 

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The versions of IP, for stages that are templates over them. A stage adds what it needs by a type
+// of its own that is derived from these.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/fwd/context.h"
+#include "lib/fwd/ip4_header.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::fwd {
+
+struct Ip4Traits {
+  using Hdr = wire::Ipv4Hdr;
+  static constexpr wire::EtherType kType = wire::EtherType::kIpv4;
+
+  static wire::IpAddr source(const Hdr& hdr) noexcept { return wire::IpAddr::v4(hdr.src.host()); }
+  static wire::IpAddr destination(const Hdr& hdr) noexcept {
+    return wire::IpAddr::v4(hdr.dst.host());
+  }
+  static table::NextHop route_to_source(const Context& c, const Hdr& hdr) noexcept {
+    return c.next_hops.get(c.prefixes.lookup(hdr.src.host()));
+  }
+  static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.ttl; }
+  static void decrement_hops(Hdr& hdr) noexcept { decrement_ttl(hdr); }
+};
+
+struct Ip6Traits {
+  using Hdr = wire::Ipv6Hdr;
+  static constexpr wire::EtherType kType = wire::EtherType::kIpv6;
+
+  static wire::IpAddr source(const Hdr& hdr) noexcept { return hdr.src; }
+  static wire::IpAddr destination(const Hdr& hdr) noexcept { return hdr.dst; }
+  static table::NextHop route_to_source(const Context& c, const Hdr& hdr) noexcept {
+    return c.next_hops.get(c.prefixes6.lookup(hdr.src));
+  }
+  static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.hop_limit; }
+  static void decrement_hops(Hdr& hdr) noexcept { --hdr.hop_limit; }
+};
+
+}  // namespace ipoib::fwd
