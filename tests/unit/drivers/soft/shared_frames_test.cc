@@ -81,7 +81,8 @@ TEST_F(SharedFrames, C11_ReceiverMayWriteToItsPackets) {
   const auto again = cut(1);
   ASSERT_EQ(again.size(), 2U);
   for (std::size_t i = 0; i < 2; ++i)
-    EXPECT_TRUE(std::equal(again[i].end() - 4 - kMtu, again[i].end() - 4, sent.begin() + i * kMtu));
+    EXPECT_TRUE(std::ranges::equal(std::span{again[i]}.last(kMtu + wire::kIcrcLen).first(kMtu),
+                                   std::span{sent}.subspan(i * kMtu, kMtu)));
 }
 
 TEST_F(SharedFrames, C08_BufferWithoutRoomIsCopied) {
