@@ -46,23 +46,9 @@ struct TxExceptions {
   }
 };
 
-/// Header fields that the frames of one burst take from their queue pair.
-struct TxKeys {
-  std::array<wire::Be32, 4> op_flags_pkey;  ///< Indexed by octets of padding.
-  wire::Deth deth;
-
-  [[nodiscard]] static TxKeys of(const SoftUdQueue& queue, std::uint16_t pkey) noexcept {
-    TxKeys keys{.op_flags_pkey = {},
-                .deth = {wire::Be32{queue.qkey()}, 0, wire::Be24{queue.qpn()}}};
-    for (unsigned pad = 0; pad < keys.op_flags_pkey.size(); ++pad)
-      keys.op_flags_pkey[pad] = UdWords::send_only(wire::Bth::kMigReq, pad, pkey);
-    return keys;
-  }
-};
-
 /// Inputs of a packet's frame: queue pair and address handle.
 struct TxPath {
-  const TxKeys& keys;
+  const fabric::FrameKeys& keys;
   AhKind kind;
   const AhTemplate* ah;
 };
@@ -116,21 +102,17 @@ struct Iba {
   }
 };
 
-/// Writes BTH and DETH word by word: if they were built elsewhere and copied, the wide load of the
-/// copy would wait for the stores.
-[[gnu::always_inline]] inline void write_ud(std::byte* at, const TxKeys& keys, std::uint32_t pad,
-                                            std::uint32_t qpn, std::uint32_t psn) noexcept {
-  auto* ud = reinterpret_cast<UdWords*>(at);
-  ud->op_flags_pkey = keys.op_flags_pkey[pad];
-  ud->resv_dest_qp = wire::Be32{qpn & 0xff'ffff};
-  ud->ack_psn = wire::Be32{psn & 0xff'ffff};
-  static_assert(offsetof(UdWords, qkey) + sizeof(keys.deth) == sizeof(UdWords));
-  std::memcpy(at + offsetof(UdWords, qkey), &keys.deth, sizeof(keys.deth));
+/// Writes BTH and DETH.
+void write_ud(std::byte* at, const fabric::FrameKeys& keys, std::uint32_t pad, std::uint32_t qpn,
+              std::uint32_t psn) noexcept {
+  const std::array<std::uint64_t, 3> words = {
+      keys.bth[pad] | std::uint64_t{__builtin_bswap32(qpn & 0xff'ffff)} << 32,
+      keys.qkey | __builtin_bswap32(psn & 0xff'ffff), keys.src_qp};
+  std::memcpy(at, words.data(), sizeof(UdWords));
 }
 
 /// Writes the lengths into a copied template. `iba_len`: octets from LRH through ICRC.
-[[gnu::always_inline]] inline void set_lengths(std::byte* frame, std::size_t template_len,
-                                               std::uint32_t iba_len) noexcept {
+void set_lengths(std::byte* frame, std::size_t template_len, std::uint32_t iba_len) noexcept {
   if (template_len == kGlobalHeadLen)
     reinterpret_cast<wire::Grh*>(frame + kLocalHeadLen)
         ->pay_len.set(static_cast<std::uint16_t>(iba_len - sizeof(wire::Lrh) - sizeof(wire::Grh)));
@@ -139,71 +121,89 @@ struct Iba {
 }
 
 /// Extends the packet to its whole frame.
-[[gnu::always_inline]] inline void widen(rte_mbuf* m, std::uint32_t head_len,
-                                         std::uint32_t tail_len) noexcept {
+void widen(rte_mbuf* m, std::uint32_t head_len, std::uint32_t tail_len) noexcept {
   m->data_off = static_cast<std::uint16_t>(m->data_off - head_len);
   m->pkt_len += head_len + tail_len;
   m->data_len = static_cast<std::uint16_t>(m->pkt_len);
 }
 
 /// Writes head and tail around the packet, except the ICRC. Shape: has_room() for both.
-Iba make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout, const TxKeys& keys,
-               std::uint32_t qpn, std::uint32_t psn) noexcept {
+void make_frame(rte_mbuf* m, const AhTemplate& ah, const Layout& layout,
+                const fabric::FrameKeys& keys, std::uint32_t qpn, std::uint32_t psn) noexcept {
   expects([&] { return has_room(m, layout.head_len, layout.tail_len()); },
           "head and tail have room around the packet");
   const std::uint32_t payload_len = m->pkt_len;
   const std::uint32_t template_len = layout.head_len - std::uint32_t{sizeof(UdWords)};
   std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
   std::byte* frame = payload - layout.head_len;
-  std::byte* iba = frame + sizeof(EthHdr);
-  const std::uint32_t iba_len = layout.iba_len(payload_len);
 
   std::memcpy(frame, ah.head.data(), template_len);
-  set_lengths(frame, template_len, iba_len);
+  set_lengths(frame, template_len, layout.iba_len(payload_len));
   write_ud(frame + template_len, keys, layout.pad, qpn, psn);
   std::memset(payload + payload_len, 0, layout.tail_len());
   widen(m, layout.head_len, layout.tail_len());
-  return {iba, iba_len - wire::kIcrcLen};
 }
 
-/// The frames of the fast path: kTemplateLen is kLocalHeadLen or, with a GRH, kGlobalHeadLen. They
-/// need no Ethernet padding.
-template <std::size_t kTemplateLen>
-struct FastFrame {
-  static constexpr auto kHeadLen = static_cast<std::uint32_t>(kTemplateLen + sizeof(UdWords));
-  static_assert(kTemplateLen != kLocalHeadLen || kHeadLen == fabric::kFrameHeadLen);
-  static constexpr std::uint32_t kOwnLen = kHeadLen + std::uint32_t{wire::kIcrcLen};
-  static constexpr std::uint32_t kMinPayload =
-      kOwnLen < kMinEthFrame ? std::uint32_t{kMinEthFrame} - kOwnLen : 0;
-  /// Pad and ICRC are zeroed as one word.
-  static constexpr std::uint32_t kTailRoom = fabric::kFrameTailRoom;
+/// The eight octets of a template from `at` on.
+std::uint64_t word_of(const AhTemplate& ah, std::size_t at) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, ah.head.data() + at, sizeof(word));
+  return word;
+}
 
-  /// True if the packet can be a frame in its own mbuf. Shape: mtu at least kMinPayload.
-  [[gnu::always_inline]] static bool fits(const rte_mbuf* m, std::uint32_t mtu) noexcept {
-    expects(mtu >= kMinPayload, "the MTU is one of InfiniBand's");
-    return m->pkt_len - kMinPayload <= mtu - kMinPayload && has_room(m, kHeadLen, kTailRoom);
-  }
+/// The destination of fabric::write_frame(), by an address handle.
+struct ByHandle {
+  std::uint64_t start;
+  std::uint32_t lrh;
+  std::uint32_t qpn;
+  std::uint64_t mgid_low;
 
-  /// make_frame() for a packet that fits().
-  [[gnu::always_inline]] static Iba make(rte_mbuf* m, const AhTemplate& ah, const TxKeys& keys,
-                                         std::uint32_t qpn, std::uint32_t psn) noexcept {
-    expects([&] { return has_room(m, kHeadLen, kTailRoom); },
-            "head and tail have room around the packet");
-    const Layout layout{kHeadLen, -m->pkt_len & 3, 0};
-    const std::uint32_t iba_len = layout.iba_len(m->pkt_len);
-    std::byte* payload = rte_pktmbuf_mtod(m, std::byte*);
-    std::byte* frame = payload - kHeadLen;
-    std::byte* iba = frame + sizeof(EthHdr);
-    std::memset(payload + m->pkt_len, 0, kTailRoom);
-    std::memcpy(frame, ah.head.data(), kTemplateLen);
-    set_lengths(frame, kTemplateLen, iba_len);
-    write_ud(frame + kTemplateLen, keys, layout.pad, qpn, psn);
-    widen(m, kHeadLen, layout.tail_len());
-    return {iba, iba_len - wire::kIcrcLen};
-  }
+  ByHandle(const AhTemplate& ah, std::uint32_t to_qpn) noexcept
+      : start{word_of(ah, 0) << 8 * fabric::kNotSent},
+        lrh{static_cast<std::uint32_t>(word_of(ah, sizeof(EthHdr)))},
+        qpn{to_qpn & 0xff'ffff},
+        mgid_low{word_of(ah, kGlobalHeadLen - sizeof(mgid_low))} {}
+  [[nodiscard]] std::uint64_t frame_start() const noexcept { return start; }
 };
-using LocalFrame = FastFrame<kLocalHeadLen>;
-using GroupFrame = FastFrame<kGlobalHeadLen>;
+
+fabric::GroupGrh grh_of(const AhTemplate& ah) noexcept {
+  static_assert(sizeof(fabric::GroupGrh) + sizeof(ByHandle::mgid_low) == sizeof(wire::Grh));
+  fabric::GroupGrh grh;
+  std::memcpy(&grh, ah.head.data() + kLocalHeadLen, sizeof(grh));
+  return grh;
+}
+
+/// True if write_plain() can make the packet a frame: its handle has the kind of a `Grh`, and the
+/// frame needs no copy and no Ethernet padding.
+template <class Grh>
+[[gnu::always_inline]] inline bool is_plain(const rte_mbuf* m, AhKind kind,
+                                            std::uint32_t mtu) noexcept {
+  constexpr std::uint32_t kOwnLen = fabric::kFrameHeadLen + std::uint32_t{wire::kIcrcLen};
+  constexpr std::uint32_t kMinPayload = std::uint32_t{kMinEthFrame} - kOwnLen;
+  static_assert(kMinPayload >= sizeof(wire::IpoibHdr));
+  expects(mtu >= kMinPayload, "the MTU is one of InfiniBand's");
+  const bool plain =
+      std::is_same_v<Grh, fabric::NoGrh> ? kind.allows_fast_path() : kind.is_plain_group();
+  return plain && m->pkt_len - kMinPayload <= mtu - kMinPayload &&
+         has_room(m, fabric::kFrameRoom + fabric::kGrhLen<Grh> - sizeof(wire::IpoibHdr),
+                  fabric::kFrameTailRoom);
+}
+
+/// make_frame() for a packet that is_plain(). Its first four octets, which are those of an IPoIB
+/// header, are in the last word of the headers.
+template <class Grh>
+[[gnu::always_inline]] inline void write_plain(rte_mbuf* m, const ByHandle& to,
+                                               const fabric::FrameKeys& keys, const Grh& grh,
+                                               std::uint32_t psn) noexcept {
+  auto* const payload = rte_pktmbuf_mtod(m, std::byte*);
+  std::uint32_t first;
+  constexpr std::uint32_t kFirst = sizeof(first);
+  std::memcpy(&first, payload, kFirst);
+  m->data_off = static_cast<std::uint16_t>(m->data_off + kFirst);
+  m->pkt_len -= kFirst;
+  m->data_len = static_cast<std::uint16_t>(m->pkt_len);
+  fabric::write_frame(m, payload + kFirst, m->pkt_len, to, keys, grh, keys.last_word(first), psn);
+}
 
 /// Frames without their ICRCs. The ICRCs are computed for the whole burst: directly after
 /// make_frame(), their wide loads would wait for the narrow stores of the headers, 15 ns per
@@ -272,7 +272,6 @@ bool UdDatapath::frame_keys(SoftUdQueue& queue, fabric::FrameKeys& keys) const n
   const std::uint16_t pkey = queue.pkey();
   if (pkey == 0) [[unlikely]]
     return false;
-  const TxKeys own = TxKeys::of(queue, pkey);
   const std::uint16_t slid = config_.ahs->slid();
   const EthHdr eth{.dst = {}, .src = mac_of_dlid(slid), .ether_type = wire::Be16{kEtherTypeIba}};
   const wire::Lrh lrh{
@@ -281,21 +280,28 @@ bool UdDatapath::frame_keys(SoftUdQueue& queue, fabric::FrameKeys& keys) const n
   std::memcpy(&keys.eth_tail, reinterpret_cast<const std::byte*>(&eth) + offsetof(EthHdr, src),
               sizeof(keys.eth_tail));
   std::memcpy(&keys.lrh, &lrh, sizeof(keys.lrh));
-  for (std::size_t pad = 0; pad < keys.bth.size(); ++pad)
-    keys.bth[pad] = std::bit_cast<std::uint32_t>(own.op_flags_pkey[pad]);
-  const auto deth = std::bit_cast<std::uint64_t>(own.deth);
+  for (unsigned pad = 0; pad < keys.bth.size(); ++pad)
+    keys.bth[pad] = std::bit_cast<std::uint32_t>(UdWords::send_only(wire::Bth::kMigReq, pad, pkey));
+  const auto deth = std::bit_cast<std::uint64_t>(
+      wire::Deth{wire::Be32{queue.qkey()}, 0, wire::Be24{queue.qpn()}});
   keys.qkey = deth << 32;
   keys.src_qp = deth >> 32;
   keys.psn = &queue.psn();
+  keys.groups = !table().has_two_links_in(queue.partition());
   return true;
 }
 
 bool UdDatapath::frame_head(fabric::AhIndex ah, fabric::FrameHead& head) const noexcept {
   const AhTemplate* handle = nullptr;
-  if (!config_.ahs->view().find(ah, handle).allows_fast_path()) return false;
+  const AhKind kind = config_.ahs->view().find(ah, handle);
+  if (!kind.allows_fast_path() && !kind.is_plain_group()) return false;
+  const ByHandle to{*handle, 0};
+  head = {.mac = {}, .lrh = to.lrh, .max_payload = config_.mtu};
   std::memcpy(head.mac.data(), handle->head.data(), head.mac.size());
-  std::memcpy(&head.lrh, handle->head.data() + sizeof(EthHdr), sizeof(head.lrh));
-  head.max_payload = config_.mtu;
+  if (kind.is_plain_group()) {
+    head.group = grh_of(*handle);
+    head.mgid_low = to.mgid_low;
+  }
   return true;
 }
 
@@ -310,14 +316,12 @@ std::uint16_t UdDatapath::tx_frames(std::span<rte_mbuf*> frames) noexcept {
 }
 
 std::uint16_t UdDatapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
-  const std::uint16_t pkey = queue.pkey();
-  if (pkey == 0) [[unlikely]]
+  fabric::FrameKeys keys;
+  if (!frame_keys(queue, keys)) [[unlikely]]
     return refuse(queue, {pkts, n});
-  const TxKeys keys = TxKeys::of(queue, pkey);
   std::array<rte_mbuf*, kBurst> frames;
   std::size_t nb_frames = 0;
   const AhTable::View ahs = config_.ahs->view();
-  const bool no_echoes = !table().has_two_links_in(queue.partition());
   std::uint64_t now_tsc = 0;  // read when the first packet with a limit needs it
   TxExceptions exceptions;
   Unsealed unsealed;
@@ -328,11 +332,13 @@ std::uint16_t UdDatapath::tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uin
     const auto& to = meta_of(m).tx;
     const AhTemplate* ah = nullptr;
     const AhKind kind = ahs.find(to.ah, ah);
-    if (kind.allows_fast_path() && LocalFrame::fits(m, config_.mtu)) {
-      unsealed.set(nb_frames, LocalFrame::make(m, *ah, keys, to.qpn, queue.next_psn()));
+    if (is_plain<fabric::NoGrh>(m, kind, config_.mtu)) {
+      write_plain(m, ByHandle{*ah, to.qpn}, keys, fabric::NoGrh{}, queue.next_psn());
+      unsealed.set(nb_frames, Iba::of_unpadded(m));
       frames[nb_frames++] = m;
-    } else if (kind.is_plain_group() && no_echoes && GroupFrame::fits(m, config_.mtu)) {
-      unsealed.set(nb_frames, GroupFrame::make(m, *ah, keys, to.qpn, queue.next_psn()));
+    } else if (keys.groups && is_plain<fabric::GroupGrh>(m, kind, config_.mtu)) {
+      write_plain(m, ByHandle{*ah, to.qpn}, keys, grh_of(*ah), queue.next_psn());
+      unsealed.set(nb_frames, Iba::of_unpadded(m));
       frames[nb_frames++] = m;
     } else if (rte_mbuf* frame =
                    make_frame_slow(queue, {keys, kind, ah}, m, i, now_tsc, exceptions);

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
+#include <type_traits>
 
 #include "lib/base/contract.h"
 #include "lib/fabric/segments.h"
@@ -19,11 +21,23 @@
 
 namespace ipoib::fabric {
 
+/// The GRH of packets to groups, except PayLen and the lower half of the MGID, which are zero: the
+/// groups of a link for one version of IP share it (RFC 4391 §4).
+struct GroupGrh {
+  std::uint64_t start = 0;  ///< Version, traffic class, flow label, next header, hop limit.
+  std::array<std::uint64_t, 2> sgid{};
+  std::uint64_t mgid_high = 0;
+
+  friend bool operator==(const GroupGrh&, const GroupGrh&) = default;
+};
+
 /// The part of a frame's headers that an address handle determines.
 struct FrameHead {
-  std::array<std::byte, 6> mac;  ///< Destination address of the Ethernet header.
-  std::uint32_t lrh;             ///< First half of the LRH: VL, LVer, SL, LNH, DLID.
-  std::uint32_t max_payload;     ///< Largest UD payload, octets.
+  std::array<std::byte, 6> mac;     ///< Destination address of the Ethernet header.
+  std::uint32_t lrh;                ///< First half of the LRH: VL, LVer, SL, LNH, DLID.
+  std::uint32_t max_payload;        ///< Largest UD payload, octets.
+  std::optional<GroupGrh> group{};  ///< None: the frames have no GRH.
+  std::uint64_t mgid_low = 0;       ///< Lower half of the MGID.
 };
 
 /// The part that a queue pair determines, valid for one loop of the worker. A change of a key thus
@@ -40,6 +54,8 @@ struct FrameKeys {
   /// they are sent, so in a burst of both kinds PSNs differ, but are not in order. Receivers of UD do
   /// not compare them.
   std::uint32_t* psn = nullptr;
+  /// True if frames may go to groups: no other queue pair of the port needs copies of them.
+  bool groups = false;
 
   /// The last word before the IP packet.
   [[nodiscard]] std::uint64_t last_word(std::uint32_t ipoib) const noexcept {
@@ -58,47 +74,68 @@ inline constexpr std::uint32_t kFrameRoom = kFrameHeadLen + sizeof(wire::IpoibHd
 inline constexpr std::uint32_t kFrameTailRoom = sizeof(std::uint64_t);
 static_assert(kFrameRoom == 48);
 
+/// In place of a GroupGrh: the frame has no GRH.
+struct NoGrh {};
+/// Octets of a frame's GRH.
+template <class Grh>
+inline constexpr std::uint32_t kGrhLen =
+    std::is_same_v<Grh, GroupGrh> ? std::uint32_t{sizeof(wire::Grh)} : 0;
+
 /// True if the frame can be written around an IP packet in its own mbuf.
+template <class Grh>
 [[nodiscard, gnu::always_inline]] inline bool has_frame_room(const rte_mbuf* m) noexcept {
-  return is_sole_mbuf(m) && m->data_off >= kFrameRoom &&
+  return is_sole_mbuf(m) && m->data_off >= kFrameRoom + kGrhLen<Grh> &&
          std::uint32_t{m->buf_len} >= std::uint32_t{m->data_off} + m->data_len + kFrameTailRoom;
 }
 
 /// Makes an IP packet a whole frame, with an ICRC of zero. `to` has frame_start() (two octets of any
-/// value and FrameHead::mac), lrh (that of FrameHead) and qpn. An IP packet is so long that the
-/// frame needs no Ethernet padding. `last`: FrameKeys::last_word(). Shape: has_frame_room(m); `ip`
-/// and `len` are its data and length.
-template <class To>
+/// value and FrameHead::mac), lrh and mgid_low (those of FrameHead), and qpn. An IP packet is so
+/// long that the frame needs no Ethernet padding. `grh`: NoGrh, or that of the group. `last`:
+/// FrameKeys::last_word(). Shape: has_frame_room<Grh>(m); `ip` and `len` are its data and length.
+template <class Grh, class To>
 [[gnu::always_inline]] inline void write_frame(rte_mbuf* m, std::byte* ip, std::uint32_t len,
-                                               const To& to, const FrameKeys& keys,
+                                               const To& to, const FrameKeys& keys, const Grh& grh,
                                                std::uint64_t last, std::uint32_t psn) noexcept {
-  expects([&] { return has_frame_room(m) && len == m->pkt_len; },
+  expects([&] { return has_frame_room<Grh>(m) && len == m->pkt_len; },
           "the headers have room around the packet");
   expects(to.qpn >> 24 == 0, "a QPN has 24 bits");
+  constexpr std::uint32_t kGrh = kGrhLen<Grh>;
+  constexpr std::uint32_t kHead = kFrameRoom - kNotSent + kGrh;
   const std::uint32_t pad = -len & 3;
-  const std::uint32_t frame_len = kFrameRoom - kNotSent + len + pad + std::uint32_t{wire::kIcrcLen};
-  const auto iba_words = static_cast<std::uint16_t>((frame_len - RTE_ETHER_HDR_LEN) / 4);
+  const std::uint32_t frame_len = kHead + len + pad + std::uint32_t{wire::kIcrcLen};
+  const std::uint32_t iba_len = frame_len - RTE_ETHER_HDR_LEN;
+  const auto iba_words = static_cast<std::uint16_t>(iba_len / 4);
   // Words from registers: an array that is copied would be stored in one width and read in another.
   const auto put = [ip](std::size_t before, std::uint64_t word) {
     std::memcpy(ip - before, &word, sizeof(word));
   };
-  put(48, to.frame_start());
-  put(40, keys.eth_tail);
-  put(32, keys.lrh | to.lrh | std::uint64_t{__builtin_bswap16(iba_words)} << 32);
+  put(48 + kGrh, to.frame_start());
+  put(40 + kGrh, keys.eth_tail);
+  put(32 + kGrh, keys.lrh | to.lrh | std::uint64_t{__builtin_bswap16(iba_words)} << 32);
+  if constexpr (kGrh != 0) {
+    const auto pay_len = static_cast<std::uint16_t>(iba_len - sizeof(wire::Lrh) - kGrh);
+    put(64, grh.start | std::uint64_t{__builtin_bswap16(pay_len)} << 32);
+    put(56, grh.sgid[0]);
+    put(48, grh.sgid[1]);
+    put(40, grh.mgid_high);
+    put(32, to.mgid_low);
+  }
   put(24, keys.bth[pad] | std::uint64_t{__builtin_bswap32(to.qpn)} << 32);
   put(16, keys.qkey | __builtin_bswap32(psn & 0xff'ffff));
   put(8, last);
   std::memset(ip + len, 0, kFrameTailRoom);
-  m->data_off = static_cast<std::uint16_t>(m->data_off - (kFrameRoom - kNotSent));
+  m->data_off = static_cast<std::uint16_t>(m->data_off - kHead);
   m->data_len = static_cast<std::uint16_t>(frame_len);
   m->pkt_len = frame_len;
 }
 
 /// Octets of the IP packet in a frame of write_frame().
 [[nodiscard]] inline std::uint32_t ip_len_of_frame(const rte_mbuf* m) noexcept {
+  const auto* const lrh = rte_pktmbuf_mtod_offset(m, const wire::Lrh*, RTE_ETHER_HDR_LEN);
+  const std::uint32_t grh = lrh->lnh() == wire::Lnh::kGlobal ? kGrhLen<GroupGrh> : 0;
   const auto* const bth =
-      rte_pktmbuf_mtod_offset(m, const wire::Bth*, RTE_ETHER_HDR_LEN + sizeof(wire::Lrh));
-  return m->pkt_len - (kFrameRoom - kNotSent) - bth->pad() - std::uint32_t{wire::kIcrcLen};
+      rte_pktmbuf_mtod_offset(m, const wire::Bth*, RTE_ETHER_HDR_LEN + sizeof(wire::Lrh) + grh);
+  return m->pkt_len - (kFrameRoom - kNotSent) - grh - bth->pad() - std::uint32_t{wire::kIcrcLen};
 }
 
 }  // namespace ipoib::fabric

@@ -4,8 +4,10 @@
 // handle determines.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lib/fwd/worker_config.h"
@@ -17,8 +19,12 @@ class FrameHeads {
  public:
   explicit FrameHeads(const WorkerConfig& config);
 
-  /// Makes a neighbour of mode kUd one of mode kUdFrame if this worker can write its frames.
-  void fill(table::Neighbour& to) const noexcept;
+  /// Makes a neighbour of mode kUd one of mode kUdFrame or kUdGroupFrame if this worker can write
+  /// its frames.
+  void fill(table::Neighbour& to) noexcept;
+  /// The GRH for neighbours of mode kUdGroupFrame. Shape: there is one, for this link and version.
+  [[nodiscard]] const fabric::GroupGrh& group_grh(table::InterfaceId iface,
+                                                  bool ip6) const noexcept;
   /// Renews the heads of a link when its port's LID, LMC, GID or rate has changed. Once a loop.
   void follow(table::NeighbourTable& neighbours) noexcept {
     for (Link& link : links_)
@@ -33,9 +39,12 @@ class FrameHeads {
     const fabric::UdQueue* queue;
     const std::atomic<std::uint32_t>* version;
     std::uint32_t seen;
+    /// For IPv4 and IPv6: that of the first group. Groups with another one, for instance with a flow
+    /// label, are sent by their handles.
+    std::array<std::optional<fabric::GroupGrh>, 2> group_grh{};
   };
 
-  void renew(Link& link, std::uint32_t now, table::NeighbourTable& neighbours) const noexcept;
+  void renew(Link& link, std::uint32_t now, table::NeighbourTable& neighbours) noexcept;
 
   std::vector<Link> links_;  ///< Own links whose device takes frames.
 };

@@ -100,7 +100,8 @@ bool usable(const Context& c, const table::Neighbour& n) noexcept {
     case table::NeighbourMode::kRc:
     case table::NeighbourMode::kUc:
       return c.interfaces[n.iface].receive_queue != nullptr && n.queue != nullptr;
-    case table::NeighbourMode::kUdFrame: break;  // management does not know it
+    case table::NeighbourMode::kUdFrame:
+    case table::NeighbourMode::kUdGroupFrame: break;  // management does not know them
   }
   return false;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <type_traits>
 
 #include "lib/base/contract.h"
 #include "lib/fwd/burst.h"
@@ -114,6 +115,7 @@ class LinkTx {
     using enum table::NeighbourMode;
     if (!same_egress(*to[i]) || batch_.is_handed_over()) return i;
     if (mode_ == kUdFrame) return run<H, kUdFrame>(pkts, to, i, now_s);
+    if (mode_ == kUdGroupFrame) return run<H, kUdGroupFrame>(pkts, to, i, now_s);
     if (mode_ == kEthernet) return run<H, kEthernet>(pkts, to, i, now_s);
     return run<H, kUd>(pkts, to, i, now_s);
   }
@@ -129,7 +131,12 @@ class LinkTx {
   [[gnu::noinline]] std::size_t run(std::span<rte_mbuf* const> pkts, table::Neighbour* const* to,
                                     std::size_t first, std::uint32_t now_s) noexcept {
     expects_begun();
-    constexpr bool kFrames = kMode == table::NeighbourMode::kUdFrame;
+    constexpr bool kFrames = has_frames(kMode);
+    using Grh = std::conditional_t<kMode == table::NeighbourMode::kUdGroupFrame, fabric::GroupGrh,
+                                   fabric::NoGrh>;
+    Grh grh;
+    if constexpr (kMode == table::NeighbourMode::kUdGroupFrame)
+      grh = c_.frame_heads.group_grh(iface_, kType == wire::EtherType::kIpv6);
     const std::span<rte_mbuf*> places = batch_.free_places();
     const std::size_t end = std::min(pkts.size(), first + places.size());
     rte_mbuf** const out = places.data() - first;
@@ -148,13 +155,13 @@ class LinkTx {
       std::byte* const ip = rte_pktmbuf_mtod(m, std::byte*);
       if (len > t->mtu || len > mtu_ || !H::may_pass(ip, *t)) [[unlikely]]
         break;
-      if (kFrames ? !fabric::has_frame_room(m) : m->data_off < RTE_ETHER_HDR_LEN) [[unlikely]]
+      if (kFrames ? !fabric::has_frame_room<Grh>(m) : m->data_off < RTE_ETHER_HDR_LEN) [[unlikely]]
         break;
       octets += len;
       if constexpr (!kFrames) segments |= m->nb_segs;
       H::pass(ip);
       if constexpr (kFrames)
-        fabric::write_frame(m, ip, len, *t, *keys, last, psn + static_cast<std::uint32_t>(i));
+        fabric::write_frame(m, ip, len, *t, *keys, grh, last, psn + static_cast<std::uint32_t>(i));
       else if constexpr (kMode == table::NeighbourMode::kEthernet)
         static_cast<void>(eth_output(m, *t, tail_));
       else
@@ -198,7 +205,8 @@ class LinkTx {
     using enum table::NeighbourMode;
     mode_ = mode;
     const bool runs =
-        up_ && (mode == kEthernet || mode == kUd || (mode == kUdFrame && keys_ != nullptr));
+        up_ && (mode == kEthernet || mode == kUd || (mode == kUdFrame && keys_ != nullptr) ||
+                (mode == kUdGroupFrame && keys_ != nullptr && keys_->groups));
     egress_key_ = runs
                       ? table::Neighbour::egress_key_of(iface_, table::NeighbourState::kValid, mode)
                       : no_egress();

@@ -120,7 +120,7 @@ trace::Packet describe(const rte_mbuf* m, Tracer::StartsAt header) noexcept {
 }
 
 trace::Resolved resolved_of(const table::Neighbour& n) noexcept {
-  const NeighbourMode mode = n.mode == NeighbourMode::kUdFrame ? NeighbourMode::kUd : n.mode;
+  const NeighbourMode mode = has_frames(n.mode) ? NeighbourMode::kUd : n.mode;
   return {n.addr, n.iface, n.state, mode, n.mac, n.queue != nullptr ? n.queue->qpn() : n.qpn};
 }
 

@@ -37,8 +37,10 @@ enum class NeighbourMode : std::uint8_t {
   kUd,
   kRc,
   kUc,
-  /// kUd, and the worker writes whole frames. Set by the worker alone, in its own table.
+  /// kUd, and the worker writes whole frames, without or with the GRH of groups. Set by the worker
+  /// alone, in its own table.
   kUdFrame,
+  kUdGroupFrame,
 };
 
 [[nodiscard]] constexpr NeighbourMode mode_of(fabric::Transport transport) noexcept {
@@ -50,8 +52,13 @@ enum class NeighbourMode : std::uint8_t {
   return NeighbourMode::kUd;
 }
 
+/// True if the worker writes whole frames.
+[[nodiscard]] constexpr bool has_frames(NeighbourMode mode) noexcept {
+  return mode == NeighbourMode::kUdFrame || mode == NeighbourMode::kUdGroupFrame;
+}
+
 [[nodiscard]] constexpr std::string_view to_string(NeighbourMode mode) noexcept {
-  constexpr std::array<std::string_view, 5> kNames = {"ethernet", "UD", "RC", "UC", "UD"};
+  constexpr std::array<std::string_view, 6> kNames = {"ethernet", "UD", "RC", "UC", "UD", "UD"};
   return kNames[static_cast<std::size_t>(mode)];
 }
 
@@ -63,11 +70,12 @@ struct alignas(64) Neighbour {
   NeighbourState state = NeighbourState::kFree;
   NeighbourMode mode = NeighbourMode::kUd;
   std::uint16_t mtu = 0;                    ///< Largest IP packet.
-  std::array<std::byte, 6> mac{};           ///< kEthernet, kUdFrame: destination of the frame.
-  std::uint32_t lrh = 0;                    ///< kUdFrame: fabric::FrameHead::lrh.
-  fabric::AhIndex ah = fabric::kNoAh;       ///< kUd, kUdFrame.
-  std::uint32_t qpn = 0;                    ///< kUd, kUdFrame: destination QPN.
+  std::array<std::byte, 6> mac{};           ///< kEthernet, frames: destination of the frame.
+  std::uint32_t lrh = 0;                    ///< Frames: fabric::FrameHead::lrh.
+  fabric::AhIndex ah = fabric::kNoAh;       ///< kUd, frames.
+  std::uint32_t qpn = 0;                    ///< kUd, frames: destination QPN.
   fabric::ConnectedQueue* queue = nullptr;  ///< kRc, kUc; null in the other modes.
+  std::uint64_t mgid_low = 0;               ///< kUdGroupFrame: fabric::FrameHead::mgid_low.
   bool via_routers = false;  ///< kUd: a group whose packets go to the all-routers group.
   /// Coarse time of the last packet sent through this entry: seconds since the process started.
   /// Writer: the worker (relaxed); reader: management lcore, for ageing and probing.

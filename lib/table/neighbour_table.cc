@@ -58,8 +58,9 @@ bool NeighbourTable::set(NeighbourIndex index, const Neighbour& neighbour) noexc
 
   // Another thread reads the stamp, so the copy leaves it out.
   std::memcpy(static_cast<void*>(&entry), &neighbour, offsetof(Neighbour, last_used_s));
-  static_assert(offsetof(Neighbour, last_used_s) + sizeof(neighbour.last_used_s) == 56,
-                "the stamp is the last member");
+  static_assert(
+      offsetof(Neighbour, last_used_s) + sizeof(neighbour.last_used_s) == sizeof(Neighbour),
+      "the stamp is the last member");
   if (!same) touch(entry, neighbour.last_used_s);
   link(hash_of(entry), index);
   if (was_free) ++size_;

@@ -73,14 +73,35 @@ bool FakeUdQueue::keys(UdQueue& queue, fabric::FrameKeys& keys) noexcept {
           .bth = {0x0000'0064, 0x0000'1064, 0x0000'2064, 0x0000'3064},
           .qkey = 0xbbcc'ddee'0000'0000,
           .src_qp = 0x0102'0300,
-          .psn = &self.psn_};
+          .psn = &self.psn_,
+          .groups = self.takes_groups};
   return self.has_keys && !self.loses;
+}
+
+namespace {
+
+std::uint64_t mgid_low_of(fabric::AhIndex ah) {
+  return std::uint64_t{ah} * 0x0102'0304'0506'0709;
+}
+
+}  // namespace
+
+fabric::GroupGrh FakeUdQueue::grh_of(fabric::AhIndex ah) const {
+  return {.start = ah >= first_odd ? 0x4142'0000'4344'4547U : 0x4142'0000'4344'4546U,
+          .sgid = {0x5152'5354'5556'5758, 0x6162'6364'6566'6768},
+          .mgid_high = 0x7172'7374'7576'7778};
 }
 
 bool FakeUdQueue::head(const UdQueue& queue, fabric::AhIndex ah, fabric::FrameHead& head) noexcept {
   const auto& self = static_cast<const FakeUdQueue&>(queue);
-  head = {.mac = {}, .lrh = ah, .max_payload = 2048};
+  const bool group = ah >= self.first_group;
+  const std::uint32_t lnh = group ? 3 : 2;
+  head = {.mac = {}, .lrh = ah << 16 | lnh << 8, .max_payload = 2048};
   head.mac.fill(static_cast<std::byte>(self.generation));
+  if (group) {
+    head.group = self.grh_of(ah);
+    head.mgid_low = mgid_low_of(ah);
+  }
   return ah < self.first_by_handle;
 }
 
@@ -101,8 +122,14 @@ std::uint16_t FakeUdQueue::send_frames(UdQueue& queue, rte_mbuf** frames,
 rte_mbuf* FakeUdQueue::packet_of(rte_mbuf* frame) {
   constexpr std::uint32_t kIcrc = 4;
   const Bytes octets = ipoib::test::bytes_of(frame);
-  const std::uint32_t pad = std::to_integer<std::uint32_t>(octets.at(23)) >> 4;
-  const std::uint32_t len = frame->pkt_len - fabric::kFrameHeadLen - pad - kIcrc;
+  const auto* const lrh = rte_pktmbuf_mtod_offset(frame, const std::byte*, 14);
+  fabric::PacketMeta::Tx to{};
+  std::memcpy(&to.ah, lrh + 2, 2);
+  const bool group = lrh[1] == std::byte{3};
+  const std::uint32_t grh = group ? 40 : 0;
+  const std::byte* const bth = lrh + 8 + grh;
+  const std::uint32_t pad = std::to_integer<std::uint32_t>(bth[1]) >> 4;
+  const std::uint32_t len = frame->pkt_len - fabric::kFrameHeadLen - grh - pad - kIcrc;
   EXPECT_EQ((len + pad) % 4, 0U);
   EXPECT_EQ(frame->data_len, frame->pkt_len);
   EXPECT_EQ(fabric::ip_len_of_frame(frame), len - sizeof(wire::IpoibHdr));
@@ -113,30 +140,37 @@ rte_mbuf* FakeUdQueue::packet_of(rte_mbuf* frame) {
   };
   wanted.resize(6);
   add(0x1122'3344'5566'7788, 8);
-  const auto* const lrh = rte_pktmbuf_mtod_offset(frame, const std::byte*, 14);
   wanted.insert(wanted.end(), lrh, lrh + 4);
   add(words >> 8, 1);
   add(words, 1);
   add(0x99aa, 2);
+  if (group) {
+    const std::uint32_t pay_len = frame->pkt_len - 14 - 8 - grh;
+    const fabric::GroupGrh fixed = grh_of(to.ah);
+    add(fixed.start | std::uint64_t{pay_len >> 8 | (pay_len & 0xff) << 8} << 32, 8);
+    add(fixed.sgid[0], 8);
+    add(fixed.sgid[1], 8);
+    add(fixed.mgid_high, 8);
+    add(mgid_low_of(to.ah), 8);
+  }
   add(0x64 | pad << 12, 4);
-  wanted.insert(wanted.end(), lrh + 12, lrh + 16);
+  wanted.insert(wanted.end(), bth + 4, bth + 8);
   // PSNs go up. Those of frames that did not leave are missing.
-  const std::uint32_t psn = wire::read<wire::Bth>(octets, 22)->psn.host();
+  const std::uint32_t psn = wire::read<wire::Bth>(octets, 22 + grh)->psn.host();
   EXPECT_LT((psn - next_psn_) & 0xff'ffff, 256U);
   next_psn_ = psn + 1;
   add(__builtin_bswap32(psn), 4);
   add(0xbbcc'ddee, 4);
   add(0x0102'0300, 4);
-  EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), octets.begin())) << "wrong headers";
+  const auto head_len = static_cast<std::ptrdiff_t>(wanted.size());
+  EXPECT_EQ(Bytes(octets.begin(), octets.begin() + head_len), wanted);
   for (std::size_t i = octets.size() - kIcrc - pad; i < octets.size(); ++i)
     EXPECT_EQ(octets[i], std::byte{0}) << i;
 
-  fabric::PacketMeta::Tx to{};
-  std::memcpy(&to.ah, lrh, sizeof(to.ah));
-  std::memcpy(&to.qpn, lrh + 12, sizeof(to.qpn));
+  std::memcpy(&to.qpn, bth + 4, sizeof(to.qpn));
   to.qpn = __builtin_bswap32(to.qpn);
   fabric::meta_of(frame).tx = to;
-  frame->data_off = static_cast<std::uint16_t>(frame->data_off + fabric::kFrameHeadLen);
+  frame->data_off = static_cast<std::uint16_t>(frame->data_off + fabric::kFrameHeadLen + grh);
   frame->data_len = static_cast<std::uint16_t>(len);
   frame->pkt_len = len;
   return frame;

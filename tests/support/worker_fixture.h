@@ -45,6 +45,9 @@ class FakeUdQueue final : public fabric::UdQueue {
   std::size_t frames_sent = 0;          ///< Number of packets that came as frames.
   bool has_keys = true;                 ///< False: no frame can be sent now.
   std::uint32_t first_by_handle = ~0U;  ///< Address handles from here on have no frame head.
+  std::uint32_t first_group = ~0U;      ///< Address handles from here on are those of groups.
+  std::uint32_t first_odd = ~0U;        ///< Groups from here on have another GRH.
+  bool takes_groups = true;             ///< False: no frame can be sent to a group now.
   std::atomic<std::uint32_t> heads_version{0};
   std::uint8_t generation = 0;  ///< Part of all heads.
   std::size_t room = 1000;      ///< Packets that it still accepts.
@@ -57,6 +60,7 @@ class FakeUdQueue final : public fabric::UdQueue {
   static bool head(const UdQueue& queue, fabric::AhIndex ah, fabric::FrameHead& head) noexcept;
   static const std::atomic<std::uint32_t>& version(const UdQueue& queue) noexcept;
   static std::uint16_t send_frames(UdQueue& queue, rte_mbuf** frames, std::uint16_t n) noexcept;
+  [[nodiscard]] fabric::GroupGrh grh_of(fabric::AhIndex ah) const;
   rte_mbuf* packet_of(rte_mbuf* frame);
 
   std::uint32_t psn_ = 0xff'fff0;       ///< It wraps soon.

@@ -151,6 +151,7 @@ class Node {
   /// Adds `n` IPv4 packets, whose destinations are as many groups as the Node has neighbours. Each
   /// group is delivered to the interfaces in the mask `out`.
   void feed_groups(perf::PacketSource& source, std::int64_t n, std::uint64_t out) {
+    ib0.to_groups = ib1.to_groups = true;
     for (std::uint32_t i = 0; i < neighbours_; ++i) {
       msg::Down message{};
       message.kind = msg::Down::Kind::kDeliverySet;

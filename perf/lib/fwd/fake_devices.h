@@ -64,17 +64,18 @@ class FakeUdQueue final : public fabric::UdQueue {
   FakeUdQueue() : UdQueue{1, &rx, &tx, &kFrames} {}
   PacketSource source;
   std::uint64_t sent = 0;
+  bool to_groups = false;         ///< Frames have the GRH of groups.
   rte_mempool* copies = nullptr;  ///< A send frees the packets of this pool only.
 
  private:
   static const fabric::UdFrames kFrames;
   static bool keys(UdQueue& queue, fabric::FrameKeys& keys) noexcept {
-    keys = {.psn = &static_cast<FakeUdQueue&>(queue).psn_};
+    keys = {.psn = &static_cast<FakeUdQueue&>(queue).psn_, .groups = true};
     return true;
   }
-  static bool head(const UdQueue& /*queue*/, fabric::AhIndex /*ah*/,
-                   fabric::FrameHead& head) noexcept {
+  static bool head(const UdQueue& queue, fabric::AhIndex /*ah*/, fabric::FrameHead& head) noexcept {
     head = {.mac = {}, .lrh = 0, .max_payload = 2048};
+    if (static_cast<const FakeUdQueue&>(queue).to_groups) head.group.emplace();
     return true;
   }
   static const std::atomic<std::uint32_t>& version(const UdQueue& queue) noexcept {

@@ -29,34 +29,47 @@ class SoftFrames : public SoftFixture {
     to.mtu = 0xabcd;  // its octets are in the headroom before the frame
     to.mac = head.mac;
     to.lrh = head.lrh;
+    to.mgid_low = head.mgid_low;
     to.qpn = qpn;
     return to;
   }
-  static rte_mbuf* frame(const Node& node, const Bytes& ip, const Neighbour& to) {
+  template <class Grh = fabric::NoGrh>
+  static rte_mbuf* frame(const Node& node, const Bytes& ip, const Neighbour& to,
+                         const Grh& grh = {}) {
     rte_mbuf* const m = packet(ip, fabric::kNoAh, 0);
     std::memset(rte_pktmbuf_mtod(m, std::byte*) + ip.size(), 0xee, 16);  // former contents
     const fabric::FrameKeys keys = keys_of(node).value();
-    EXPECT_TRUE(fabric::has_frame_room(m));
-    fabric::write_frame(m, rte_pktmbuf_mtod(m, std::byte*), m->pkt_len, to, keys,
+    EXPECT_TRUE(fabric::has_frame_room<Grh>(m));
+    fabric::write_frame(m, rte_pktmbuf_mtod(m, std::byte*), m->pkt_len, to, keys, grh,
                         keys.last_word(kIpoib), (*keys.psn)++);
     EXPECT_EQ(fabric::ip_len_of_frame(m), ip.size());
     return m;
   }
-  /// Sends a packet both ways, with the same PSN, and returns both frames.
-  static std::pair<Bytes, Bytes> both(const Node& node, const Bytes& ip, fabric::AhIndex ah,
-                                      std::uint32_t qpn) {
+  /// Sends a packet in three ways, with the same PSN: in two mbufs, of which the HCA makes a frame
+  /// step by step; in one mbuf; as a whole frame. Returns the frame, which must be the same.
+  static Bytes each_way(const Node& node, const Bytes& ip, fabric::AhIndex ah, std::uint32_t qpn) {
     const std::uint32_t psn = queue_of(node).psn();
     Bytes payload = {std::byte{0x08}, std::byte{0}, std::byte{0}, std::byte{0}};
     payload.insert(payload.end(), ip.begin(), ip.end());
-    rte_mbuf* m = packet(payload, ah, qpn);
-    EXPECT_EQ(node.queue->tx_burst(&m, 1), 1);
+    rte_mbuf* const whole = packet(payload, ah, qpn);
+    rte_mbuf* const chain = packet({payload.begin(), payload.begin() + 9}, ah, qpn);
+    EXPECT_EQ(rte_pktmbuf_chain(chain, packet({payload.begin() + 9, payload.end()}, ah, qpn)), 0);
+    for (rte_mbuf* m : {chain, whole}) {
+      queue_of(node).psn() = psn;
+      EXPECT_EQ(node.queue->tx_burst(&m, 1), 1);
+    }
     queue_of(node).psn() = psn;
-    m = frame(node, ip, neighbour(node, ah, qpn).value());
+    fabric::FrameHead head;
+    EXPECT_TRUE(node.queue->frames()->head(*node.queue, ah, head));
+    const Neighbour to = neighbour(node, ah, qpn).value();
+    rte_mbuf* m = head.group ? frame(node, ip, to, *head.group) : frame(node, ip, to);
     EXPECT_EQ(node.queue->frames()->tx_burst(*node.queue, &m, 1), 1);
     EXPECT_EQ(queue_of(node).psn(), psn + 1);
     const auto cable = on_cable(1);
-    EXPECT_EQ(cable.size(), 2U);
-    return {cable.at(0), cable.at(1)};
+    EXPECT_EQ(cable.size(), 3U);
+    EXPECT_EQ(test::to_hex(cable.at(1)), test::to_hex(cable.at(0))) << ip.size();
+    EXPECT_EQ(test::to_hex(cable.at(2)), test::to_hex(cable.at(0))) << ip.size();
+    return cable.at(0);
   }
 };
 
@@ -74,8 +87,8 @@ TEST_F(SoftFrames, U13_U14_AreThoseOfPackets) {
       const auto ah = node.hca->create_ah(to).value();
       for (std::size_t len = 20; len <= 2044; len += len < 90 || len > 2030 ? 1 : 97) {
         queue_of(node).psn() = static_cast<std::uint32_t>(0x00ff'ffff + len);  // it wraps
-        const auto [of_packet, whole] = both(node, counting(len), ah, qpn);
-        ASSERT_EQ(test::to_hex(whole), test::to_hex(of_packet)) << len;
+        each_way(node, counting(len), ah, qpn);
+        if (HasFailure()) return;
         qpn = (qpn * 3 + 1) & 0xff'ffff;
       }
     }
@@ -83,14 +96,45 @@ TEST_F(SoftFrames, U13_U14_AreThoseOfPackets) {
   }
 }
 
+TEST_F(SoftFrames, U13_U14_ToGroupsAreThoseOfPackets) {
+  for (const bool icrc : {true, false}) {
+    SoftHcaConfig c = config(0);
+    c.icrc = icrc;
+    const Node node = make_node(c);
+    for (const bool odd : {false, true}) {
+      fabric::AhAttr to;
+      to.dlid = odd ? 0xfffe : 0xc000;
+      to.sl = odd ? 15 : 0;
+      to.global = true;
+      to.dgid =
+          gid_of(odd ? "ff15601bffff0000123456789abcdef0" : "ff12401bffff00000000000001020304");
+      to.hop_limit = odd ? 0xfe : 0;
+      to.tclass = odd ? 0xa5 : 0;
+      to.flow_label = odd ? 0xf'edcb : 0;
+      const auto ah = node.hca->create_ah(to).value();
+      for (std::size_t len = 20; len <= 2044; len += len < 30 || len > 2038 ? 1 : 97) {
+        queue_of(node).psn() = static_cast<std::uint32_t>(0x00ff'ffff + len);
+        each_way(node, counting(len), ah, 0xff'ffff);
+        if (HasFailure()) return;
+      }
+    }
+    EXPECT_EQ(node.all_drops(), 0U);
+  }
+}
+
+TEST_F(SoftFrames, ToGroupsOnlyWithoutOtherLinksInThePartition) {
+  const Node node = make_node(0);
+  EXPECT_TRUE(keys_of(node).value().groups);
+  fabric::UdQueue* const other = node.hca->create_ud_queue({}).value();
+  EXPECT_FALSE(keys_of(node).value().groups) << "its members get copies";
+  node.hca->destroy_ud_queue(*other);
+  EXPECT_TRUE(keys_of(node).value().groups);
+}
+
 TEST_F(SoftFrames, FollowPkeyQkeyAndLid) {
   const Node node = make_node(0);
   const auto ah = ah_to(node, kLid[1]);
-  const auto same = [&] {
-    const auto [of_packet, whole] = both(node, counting(51), ah, 7);
-    EXPECT_EQ(test::to_hex(whole), test::to_hex(of_packet));
-    return whole;
-  };
+  const auto same = [&] { return each_way(node, counting(51), ah, 7); };
   const Bytes first = same();
   ASSERT_TRUE(node.hca->set_qkey(*node.queue, 0x7fff'0001));
   const Bytes second = same();
@@ -138,7 +182,14 @@ TEST_F(SoftFrames, OnlyPlainHandlesHaveHeads) {
   to.global = true;
   to.dgid = gid_of("fe800000000000000002c90300a1b207");
   EXPECT_FALSE(has_head(to)) << "a GRH";
-  EXPECT_FALSE(neighbour(node, group_ah(node, broadcast_mgid(), kMlid), 0xff'ffff)) << "a group";
+  to.dlid = kMlid;
+  to.dgid = broadcast_mgid();
+  EXPECT_TRUE(has_head(to)) << "a group";
+  to.qkey = 5;
+  EXPECT_FALSE(has_head(to)) << "a group with a Q_Key of its own";
+  to.qkey = std::nullopt;
+  to.rate = 2;
+  EXPECT_FALSE(has_head(to)) << "a group with a rate";
   EXPECT_FALSE(neighbour(node, fabric::kNoAh, 1));
   const auto removed = node.hca->create_ah(plain).value();
   node.hca->destroy_ah(removed);
@@ -180,25 +231,25 @@ TEST_F(SoftFrames, NotTakenByAFullCable) {
 
 TEST_F(SoftFrames, NeedRoomAndAnMbufOfTheirOwn) {
   rte_mbuf* const m = packet(counting(60), fabric::kNoAh, 0);
-  EXPECT_TRUE(fabric::has_frame_room(m));
+  EXPECT_TRUE(fabric::has_frame_room<fabric::NoGrh>(m));
   const std::uint16_t off = m->data_off;
   m->data_off = fabric::kFrameRoom;
-  EXPECT_TRUE(fabric::has_frame_room(m));
+  EXPECT_TRUE(fabric::has_frame_room<fabric::NoGrh>(m));
   m->data_off = fabric::kFrameRoom - 1;
-  EXPECT_FALSE(fabric::has_frame_room(m)) << "headroom";
+  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(m)) << "headroom";
   m->data_off = static_cast<std::uint16_t>(m->buf_len - 60 - fabric::kFrameTailRoom);
-  EXPECT_TRUE(fabric::has_frame_room(m));
+  EXPECT_TRUE(fabric::has_frame_room<fabric::NoGrh>(m));
   ++m->data_off;
-  EXPECT_FALSE(fabric::has_frame_room(m)) << "tailroom";
+  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(m)) << "tailroom";
   m->data_off = off;
   rte_mbuf_refcnt_update(m, 1);
-  EXPECT_FALSE(fabric::has_frame_room(m)) << "shared";
+  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(m)) << "shared";
   rte_mbuf_refcnt_update(m, -1);
   rte_mbuf* const clone = rte_pktmbuf_clone(m, Cable::get().pool);
-  EXPECT_FALSE(fabric::has_frame_room(clone)) << "indirect";
+  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(clone)) << "indirect";
   rte_pktmbuf_free(clone);
   ASSERT_EQ(rte_pktmbuf_chain(m, packet(counting(60), fabric::kNoAh, 0)), 0);
-  EXPECT_FALSE(fabric::has_frame_room(m)) << "two segments";
+  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(m)) << "two segments";
   rte_pktmbuf_free(m);
 }
 

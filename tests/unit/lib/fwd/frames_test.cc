@@ -186,5 +186,112 @@ TEST_F(WholeFrames, AnotherWorkersLinkGetsPackets) {
   EXPECT_EQ(links[0].frames_sent, 0U);
 }
 
+/// Frames to groups: 239.1.0.0, 239.1.0.1, ... and ff15::1.
+class GroupFrames : public WorkerFixture {
+ protected:
+  static constexpr fabric::AhIndex kFirst = 500, kOdd = 600;
+  void SetUp() override {
+    WorkerFixture::SetUp();
+    links[0].first_by_handle = kByHandle;
+    links[0].first_group = kFirst;
+    links[0].first_odd = kOdd;
+    start();
+  }
+  static std::string group(fabric::AhIndex ah) { return "239.1.0." + std::to_string(ah % 256); }
+  void join(table::NeighbourIndex i, std::string_view group, fabric::AhIndex ah) {
+    set_delivery(kEth0, group, false, std::uint64_t{1} << kIb0);
+    set_neighbour(i, ib_neighbour(kIb0, group, ah, 0xff'ffff));
+    loop();
+  }
+  void receive_for(std::string_view group, std::size_t payload_len = 26) {
+    Ip4 ip{.src = "10.9.0.1", .dst = group, .payload_len = payload_len};
+    receive(kEth0,
+            ethernet(wire::group_mac(*wire::parse_ip(group)), mac(0x10), 0x0800, ip.bytes()));
+  }
+  /// Sends one packet to each of the groups, and returns the handles in the order of leaving.
+  std::vector<fabric::AhIndex> send_to(const std::vector<fabric::AhIndex>& groups) {
+    for (const fabric::AhIndex ah : groups) receive_for(group(ah));
+    loop();
+    std::vector<fabric::AhIndex> handles;
+    for (const SentOnLink& sent : sent_by_link(kIb0)) handles.push_back(sent.to.ah);
+    return handles;
+  }
+};
+
+TEST_F(GroupFrames, EveryLengthAndPadding) {
+  join(0, group(kFirst), kFirst);
+  std::uint64_t octets = 0;
+  std::size_t n = 0;
+  for (std::size_t payload = 0; payload <= 1480; payload += payload < 40 ? 1 : 53, ++n) {
+    const std::string to = group(kFirst);
+    receive_for(to, payload);
+    loop();
+    const SentOnLink sent = only_sent_by_link(kIb0);
+    Ip4 ip{.src = "10.9.0.1", .dst = to, .payload_len = payload};
+    --ip.ttl;
+    EXPECT_EQ(sent.bytes, to_link(ip.bytes())) << payload;
+    EXPECT_EQ(sent.to.ah, kFirst);
+    EXPECT_EQ(sent.to.qpn, 0xff'ffffU);
+    octets += ip.bytes().size();
+  }
+  EXPECT_EQ(links[0].frames_sent, n);
+  EXPECT_EQ(worker().counters(kIb0).tx_bytes.get(), octets);
+}
+
+TEST_F(GroupFrames, HaveTheGrhOfTheFirstGroup) {
+  for (const auto ah : {kFirst, kFirst + 1, kOdd, kByHandle}) join(ah, group(ah), ah);
+  EXPECT_EQ(send_to({kFirst, kOdd, kFirst + 1, kByHandle, kFirst}),
+            (std::vector<fabric::AhIndex>{kFirst, kOdd, kFirst + 1, kByHandle, kFirst}));
+  EXPECT_EQ(links[0].frames_sent, 3U) << "the others left by their handles";
+  // The groups with the other GRH are now the only ones, after a change of the port.
+  links[0].first_odd = kFirst;
+  links[0].heads_version = 1;
+  EXPECT_EQ(send_to({kFirst, kOdd}), (std::vector<fabric::AhIndex>{kFirst, kOdd}));
+  EXPECT_EQ(links[0].frames_sent, 5U);
+}
+
+TEST_F(GroupFrames, EachVersionOfIpHasItsOwn) {
+  join(0, "ff15::1", kOdd);
+  join(1, group(kFirst), kFirst);
+  join(2, group(kOdd), kOdd);
+  EXPECT_EQ(send_to({kFirst, kOdd}), (std::vector<fabric::AhIndex>{kFirst, kOdd}));
+  EXPECT_EQ(links[0].frames_sent, 1U) << "that of IPv6 does not count for IPv4";
+  const Bytes ip = Ip6{.dst = "ff15::1"}.bytes();
+  receive(kEth0, ethernet(wire::group_mac(*wire::parse_ip("ff15::1")), mac(0x10), 0x86dd, ip));
+  loop();
+  EXPECT_EQ(only_sent_by_link(kIb0).to.ah, kOdd);
+  EXPECT_EQ(links[0].frames_sent, 2U);
+}
+
+TEST_F(GroupFrames, NoneWhileOtherQueuePairsNeedCopies) {
+  join(0, group(kFirst), kFirst);
+  set_neighbour(1, ib_neighbour(kIb0, "10.0.0.2", kPlain, 5));
+  loop();
+  links[0].takes_groups = false;
+  EXPECT_EQ(send_to({kFirst}), std::vector<fabric::AhIndex>{kFirst});
+  EXPECT_EQ(links[0].frames_sent, 0U);
+  feed(kEth0, to_eth0(Ip4{.dst = "10.0.0.2"}.bytes()));
+  EXPECT_EQ(links[0].frames_sent, 1U) << "hosts still get frames";
+  links[0].takes_groups = true;
+  EXPECT_EQ(send_to({kFirst}).size(), 2U);
+  EXPECT_EQ(links[0].frames_sent, 2U);
+}
+
+TEST_F(GroupFrames, NeedRoomForTheGrh) {
+  join(0, group(kFirst), kFirst);
+  for (const std::uint32_t missing : {0U, 1U}) {
+    const Ip4 ip{.src = "10.9.0.1", .dst = "239.1.0.244"};
+    ASSERT_EQ(group(kFirst), ip.dst);
+    const Bytes frame =
+        ethernet(wire::group_mac(*wire::parse_ip(ip.dst)), mac(0x10), 0x0800, ip.bytes());
+    rte_mbuf* const m = mbuf(frame);
+    m->data_off = static_cast<std::uint16_t>(fabric::kFrameRoom + 40 - RTE_ETHER_HDR_LEN - missing);
+    std::memcpy(rte_pktmbuf_mtod(m, void*), frame.data(), frame.size());
+    feed(kEth0, m);
+    EXPECT_EQ(only_sent_by_link(kIb0).to.ah, kFirst);
+    EXPECT_EQ(links[0].frames_sent, 1U) << missing;
+  }
+}
+
 }  // namespace
 }  // namespace ipoib::fwd::test

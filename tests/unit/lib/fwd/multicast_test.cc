@@ -49,6 +49,7 @@ class Multicast : public WorkerFixture, public testing::WithParamInterface<Strea
   void SetUp() override {
     WorkerFixture::SetUp();
     entries[kIb0].set_gid(kOwnGid);
+    links[0].first_group = kGroupAh;
     start();
   }
   /// Packets to the group of the stream go from one interface to the other.
