@@ -71,18 +71,15 @@ class Sender {
   ~Sender() { flush(); }
 
   /// `likely`: number of the entry that is probably the neighbour's; set to the one that is.
-  void send(rte_mbuf* m, InterfaceId iface, NeighbourIndex& likely) noexcept {
-    const InterfaceEntry& entry = c_.interfaces[iface];
-    if (!entry.is_up()) return bin_.add(m, Drop::kLinkDown);
-    const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
-    const IpAddr to = V::destination(hdr);
-    Neighbour* const neighbour = find(iface, to, likely);
-    if (is_unresolved(neighbour)) return c_.punt.neighbour_wanted(in_, m, iface, to);
-    const bool group = wire::is_multicast(to);
-    if (neighbour->state != NeighbourState::kValid)
-      return bin_.add(m, group ? Drop::kGroupAbsent : Drop::kNeighbourFailed);
-    if (group && entry.copy_to_routers.load(std::memory_order_relaxed) && !V::link_scope(hdr))
-      copy_to_routers(m, iface, *neighbour);
+  [[gnu::always_inline]] void send(rte_mbuf* m, InterfaceId iface,
+                                   NeighbourIndex& likely) noexcept {
+    if (iface != iface_) [[unlikely]]
+      select(iface);
+    const IpAddr to = V::destination(*rte_pktmbuf_mtod(m, const typename V::Hdr*));
+    Neighbour* const neighbour = c_.neighbours->at(likely);
+    if (!plain_ || neighbour == nullptr || !neighbour->same_key(to, iface) ||
+        neighbour->state != NeighbourState::kValid) [[unlikely]]
+      return find_and_send(m, iface, likely);
     push(m, neighbour);
   }
 
@@ -110,13 +107,26 @@ class Sender {
   }
 
  private:
-  Neighbour* find(InterfaceId iface, const IpAddr& to, NeighbourIndex& likely) noexcept {
-    Neighbour* neighbour = c_.neighbours->at(likely);
-    if (neighbour != nullptr && neighbour->same_key(to, iface)) [[likely]]
-      return neighbour;
-    neighbour = c_.neighbours->lookup(iface, to);
+  void select(InterfaceId iface) noexcept {
+    const InterfaceEntry& entry = c_.interfaces[iface];
+    iface_ = iface;
+    plain_ = entry.is_up() && !entry.copy_to_routers.load(std::memory_order_relaxed);
+  }
+  [[gnu::noinline]] void find_and_send(rte_mbuf* m, InterfaceId iface,
+                                       NeighbourIndex& likely) noexcept {
+    const InterfaceEntry& entry = c_.interfaces[iface];
+    if (!entry.is_up()) return bin_.add(m, Drop::kLinkDown);
+    const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
+    const IpAddr to = V::destination(hdr);
+    Neighbour* const neighbour = c_.neighbours->lookup(iface, to);
     likely = neighbour != nullptr ? c_.neighbours->index_of(*neighbour) : table::kNoNeighbour;
-    return neighbour;
+    if (is_unresolved(neighbour)) return c_.punt.neighbour_wanted(in_, m, iface, to);
+    const bool group = wire::is_multicast(to);
+    if (neighbour->state != NeighbourState::kValid)
+      return bin_.add(m, group ? Drop::kGroupAbsent : Drop::kNeighbourFailed);
+    if (group && entry.copy_to_routers.load(std::memory_order_relaxed) && !V::link_scope(hdr))
+      copy_to_routers(m, iface, *neighbour);
+    push(m, neighbour);
   }
   static bool is_unresolved(const Neighbour* to) noexcept {
     return to == nullptr || to->state == NeighbourState::kIncomplete;
@@ -141,6 +151,8 @@ class Sender {
   Context& c_;
   const Ingress& in_;
   DropBin& bin_;
+  InterfaceId iface_ = table::kNoInterface;  ///< Interface of the last packet.
+  bool plain_ = false;  ///< It is up, and no packet is copied to its all-routers group.
   RoutedBurst burst_;
 };
 
@@ -178,12 +190,11 @@ void report_source(Context& c, const Ingress& in, const table::Delivery* d,
   c.punt.multicast_unknown(in, V::destination(hdr), V::source(hdr));
 }
 
-/// `d`: null: the packet has no delivery.
+/// `d`: null: the packet has no delivery. `router`: of the ingress interface.
 template <class V>
-void one_packet(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d, bool forwarding,
-                Sender<V>& sender, DropBin& bin) noexcept {
+void one_packet(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d, bool router,
+                bool forwarding, Sender<V>& sender, DropBin& bin) noexcept {
   auto& hdr = *rte_pktmbuf_mtod(m, typename V::Hdr*);
-  const bool router = c.interfaces[in.iface].multicast_router.load(std::memory_order_relaxed);
   if (router && V::is_membership(m)) return V::deliver(c, in, m);
   const bool strays =
       d != nullptr && d->from_reverse_path != 0 && !is_from_its_source<V>(c, in, hdr);
@@ -225,21 +236,23 @@ void input(Context& c, const Ingress& in, const Burst& pkts, bool forwarding) no
   expects(in.iface < c.interfaces.size(), "the packets came by an interface");
   DropBin bin{c.trace, in.counters.drops};
   Sender<V> sender{c, in, bin};
-  for (rte_mbuf* m : pkts.span()) {
-    const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
+  std::array<table::DeliveryTable::Hash, kMaxBurst> hashes;
+  for (std::size_t i = 0; i < pkts.n; ++i) {
+    const auto& hdr = *rte_pktmbuf_mtod(pkts.pkts[i], const typename V::Hdr*);
     expects([&] { return wire::is_multicast(V::destination(hdr)); }, "the packet is to a group");
-    c.deliveries->prefetch(in.iface, V::destination(hdr), V::source(hdr));
+    hashes[i] = c.deliveries->prefetch(in.iface, V::destination(hdr), V::source(hdr));
   }
   if (c.trace.active()) [[unlikely]]
     trace_deliveries<V>(c, in, pkts);
   std::array<table::Delivery*, kMaxBurst> deliveries;
   for (std::size_t i = 0; i < pkts.n; ++i) {
     const auto& hdr = *rte_pktmbuf_mtod(pkts.pkts[i], const typename V::Hdr*);
-    deliveries[i] = c.deliveries->lookup(in.iface, V::destination(hdr), V::source(hdr));
+    deliveries[i] = c.deliveries->lookup(hashes[i], in.iface, V::destination(hdr), V::source(hdr));
     if (deliveries[i] != nullptr) c.neighbours->prefetch(deliveries[i]->last_neighbour);
   }
+  const bool router = c.interfaces[in.iface].multicast_router.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < pkts.n; ++i)
-    one_packet<V>(c, in, pkts.pkts[i], deliveries[i], forwarding, sender, bin);
+    one_packet<V>(c, in, pkts.pkts[i], deliveries[i], router, forwarding, sender, bin);
 }
 
 template <class V>

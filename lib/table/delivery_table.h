@@ -45,20 +45,28 @@ class DeliveryTable {
   /// Returns the delivery for exactly this source, else the one for any source; null: neither.
   [[nodiscard]] Delivery* lookup(InterfaceId in, const wire::IpAddr& addr,
                                  const wire::IpAddr& source) noexcept {
+    return lookup(hash(in, addr, source), in, addr, source);
+  }
+  /// The hashes of a packet's any-source delivery and of that with its source.
+  struct Hash {
+    std::uint32_t any;
+    std::uint32_t sourced;  ///< `any`, while no delivery has a source.
+  };
+  /// Prefetches the first slot that lookup() reads, and returns the hashes that it needs.
+  [[nodiscard]] Hash prefetch(InterfaceId in, const wire::IpAddr& addr,
+                              const wire::IpAddr& source) const noexcept {
+    const Hash h = hash(in, addr, source);
+    rte_prefetch0(&slots_[home(h.sourced)]);
+    return h;
+  }
+  /// `h`: that of prefetch(), since which the table has not changed.
+  [[nodiscard]] Delivery* lookup(Hash h, InterfaceId in, const wire::IpAddr& addr,
+                                 const wire::IpAddr& source) noexcept {
     lcore_.expects_owner();
     const Key group = key_of(addr);
-    const std::uint32_t hash = hash_any(group, in);
-    if (nb_sourced_ != 0) {
-      const Key from = key_of(source);
-      if (Delivery* d = find(hash ^ hash_source(from), group, from, in)) return d;
-    }
-    return find(hash, group, Key{0, 0}, in);
-  }
-  /// Prefetches the first slot that lookup() reads.
-  void prefetch(InterfaceId in, const wire::IpAddr& addr,
-                const wire::IpAddr& source) const noexcept {
-    const std::uint32_t any = hash_any(key_of(addr), in);
-    rte_prefetch0(&slots_[home(nb_sourced_ != 0 ? any ^ hash_source(key_of(source)) : any)]);
+    if (nb_sourced_ != 0)
+      if (Delivery* d = find(h.sourced, group, key_of(source), in)) return d;
+    return find(h.any, group, Key{0, 0}, in);
   }
 
  private:
@@ -92,6 +100,11 @@ class DeliveryTable {
   }
   [[nodiscard]] std::uint32_t hash_source(Key source) const noexcept {
     return static_cast<std::uint32_t>((source.high * factors_[2] + source.low * factors_[3]) >> 32);
+  }
+  [[nodiscard]] Hash hash(InterfaceId in, const wire::IpAddr& addr,
+                          const wire::IpAddr& source) const noexcept {
+    const std::uint32_t any = hash_any(key_of(addr), in);
+    return {any, nb_sourced_ != 0 ? any ^ hash_source(key_of(source)) : any};
   }
   [[nodiscard]] std::uint32_t hash_of(const Delivery& d) const noexcept {
     const Key source = key_of(d.source);

@@ -180,7 +180,10 @@ class Node {
       hdr.src.set(0xc0a8'0001);
       hdr.dst.set(kGroupNet + flow);
       set_ip4_checksum(hdr, sizeof(hdr));
-      source.add(packet(true, 0x0800, wire::bytes_of(hdr)));
+      rte_mbuf* const m = packet(true, 0x0800, wire::bytes_of(hdr));
+      const wire::MacAddr mac = wire::group_mac(wire::IpAddr::v4(kGroupNet + flow));
+      std::memcpy(rte_pktmbuf_mtod(m, std::byte*), mac.data(), mac.size());
+      source.add(m);
     }
   }
 

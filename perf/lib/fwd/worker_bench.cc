@@ -140,6 +140,7 @@ BENCHMARK(ipoib_to_ethernet6)->Apply(cases);
 BENCHMARK(ethernet_to_ibarp2001)->Args({1024, kHot, 32});
 BENCHMARK(ibarp2001_to_ethernet)->Args({1024, kHot, 32});
 void group_cases(benchmark::internal::Benchmark* b) {
+  b->Args({1024, kHot, 32});
   b->ArgNames({"groups", "packets", "burst"});
   for (const int groups : {16, 1024, 16'384}) b->Args({groups, kCold, 32});
 }
