@@ -54,7 +54,7 @@ class Scene:
     @property
     def memory_mib(self):
         pool_mib = self.mbufs * (self.mbuf_octets + 256) >> 20
-        return 512 if pool_mib < 192 else 1024
+        return 512 if pool_mib < 192 else max(1024, pool_mib + 512)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,13 +94,14 @@ SWEEPS = (
     Sweep("workers", "Workers", "workers", "worker lcores", (1, 2), tuple(PATHS),
           "Each worker has its own pair of devices and its own CPU. With two workers on two CPUs the "
           "management lcore, which sleeps unless it gets a request, shares these CPUs."),
-    Sweep("shared", "Workers on one pair of devices", "workers", "worker lcores", (1, 2), ("out",),
-          "All workers receive from one port and send on one link, each by queues of its own.",
+    Sweep("shared", "Workers on one pair of devices", "workers", "worker lcores", (1, 2, 4, 8, 16), ("out",),
+          "All workers receive from one port and send on one link, each by queues of its own. Workers without a CPU of "
+          "their own run by turns; the rate is that per CPU second of each.",
           Scene(shared=True)),
 )
 
 QUICK_VALUES = {"sizes": (64, 512, 2044), "neighbours": (1, 1024, 65536), "routes": (1, 65000),
-                "groups": (1, 256), "burst": (4, 32), "workers": (1, 2), "shared": (1, 2)}
+                "groups": (1, 256), "burst": (4, 32), "workers": (1, 2), "shared": (1, 2, 8)}
 SMOKE_VALUES = {"sizes": (64, 2044), "neighbours": (), "routes": (), "groups": (4,), "burst": (),
                 "workers": (2,), "shared": (2,)}
 
@@ -120,10 +121,10 @@ class Plan:
     most_paths: int = len(PATHS)  # Only so many paths of each sweep are measured, the last ones.
 
     def sweeps(self, cpus):
-        """The sweeps of this plan, without numbers of workers that would have to share a CPU."""
+        """The sweeps of this plan. Workers with devices of their own have CPUs of their own, too."""
         for sweep in SWEEPS:
             values = self.values.get(sweep.name, sweep.values)
-            if sweep.field == "workers":
+            if sweep.name == "workers":
                 values = tuple(value for value in values if value <= cpus)
             yield dataclasses.replace(sweep, values=values, paths=sweep.paths[-self.most_paths:])
 

@@ -9,7 +9,8 @@ TIMES_THE_KERNEL = 10.0
 LARGE_OCTETS = 2044
 LARGE_GB_PER_SECOND = {"out": 100, "in": 100, "across": 85}  # With AVX-512.
 NARROW_GB_PER_SECOND = {"out": 85, "in": 85, "across": 60}   # With VPCLMULQDQ on 256 bits or less.
-SHARED_KEPT = 0.95        # 1.9 of 2. Each of two workers on one pair of devices keeps this share of testpmd io.
+TWO_KEEP = 0.95           # 1.9 of 2. Each of two workers on one pair of devices keeps this share of testpmd io.
+MORE_KEEP = 0.90          # Each of 4 to 16 workers does, by turns.
 MOST_NEIGHBOURS_COST = 1.5  # The time above io with the most neighbours, as a multiple of that with one.
 PING_SECONDS = 100e-6
 UNSCRAPED_SHARE = 0.998
@@ -41,8 +42,10 @@ def quotient(a, b):
 
 def shared_rows(report):
     by_workers = {point["x"]: point["programs"]["no_icrc"]["ratio_to"]["io"] for point in points(report, "shared")}
-    return [at_least("share of testpmd io with two workers on one pair", quotient(by_workers[2], by_workers[1]),
-                     SHARED_KEPT, "of that with one")] if {1, 2} <= by_workers.keys() else []
+    one = by_workers.pop(1, None)
+    return [at_least(f"share of testpmd io with {workers} workers on one pair", quotient(ratio, one),
+                     TWO_KEEP if workers == 2 else MORE_KEEP, "of that with one")
+            for workers, ratio in by_workers.items() if one]
 
 
 def neighbour_rows(report):
