@@ -165,7 +165,7 @@ std::uint32_t inject(Context& c, rte_ring* ring) noexcept {
       case Down::Kind::kNeighbourRemove: good = c.neighbours->remove(message.index); break;
       case Down::Kind::kSendRouted: routed.add(message.in, message.mbuf); break;
       case Down::Kind::kDeliverySet:
-        good = usable(c, message.delivery) && c.deliveries->set(message.delivery);
+        good = usable(c, message.delivery) && set_delivery(c, message.delivery);
         break;
       case Down::Kind::kDeliveryRemove: good = c.deliveries->remove(message.delivery); break;
       case Down::Kind::kSendOnInterface:

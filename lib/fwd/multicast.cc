@@ -28,8 +28,6 @@ using wire::Ipv6Hdr;
 struct V4 : Ip4Traits {
   static constexpr IpAddr kAllRouters = wire::kIgmpAllRouters;
 
-  /// 224.0.0/24. Source: RFC 5771 §4.
-  static bool link_scope(const Hdr& hdr) noexcept { return hdr.dst.host() >> 8 == 0xe0'0000; }
   static bool source_stays(const Hdr& hdr) noexcept {
     return hdr.src.host() >> 16 == 0xa9fe || hdr.src.host() == 0;
   }
@@ -46,7 +44,6 @@ struct V4 : Ip4Traits {
 struct V6 : Ip6Traits {
   static constexpr IpAddr kAllRouters = wire::all_routers();
 
-  static bool link_scope(const Hdr& hdr) noexcept { return scope_of(hdr.dst) <= kLinkScope; }
   static bool source_stays(const Hdr& hdr) noexcept {
     return wire::is_link_local6(hdr.src) || wire::is_unspecified(hdr.src);
   }
@@ -55,6 +52,12 @@ struct V6 : Ip6Traits {
     ip6_deliver(c, in, m, true);
   }
 };
+
+/// True if packets to a group stay on their link: 224.0.0/24 (RFC 5771 §4), and scopes up to
+/// link-local.
+bool is_link_scope(const IpAddr& group) noexcept {
+  return group.is_v4() ? group.v4_host() >> 8 == 0xe0'0000 : scope_of(group) <= kLinkScope;
+}
 
 /// True if two groups of a link have the same link-layer destination.
 bool same_destination(const Neighbour& a, const Neighbour& b) noexcept {
@@ -116,15 +119,14 @@ class Sender {
                                        NeighbourIndex& likely) noexcept {
     const InterfaceEntry& entry = c_.interfaces[iface];
     if (!entry.is_up()) return bin_.add(m, Drop::kLinkDown);
-    const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
-    const IpAddr to = V::destination(hdr);
+    const IpAddr to = V::destination(*rte_pktmbuf_mtod(m, const typename V::Hdr*));
     Neighbour* const neighbour = c_.neighbours->lookup(iface, to);
     likely = neighbour != nullptr ? c_.neighbours->index_of(*neighbour) : table::kNoNeighbour;
     if (is_unresolved(neighbour)) return c_.punt.neighbour_wanted(in_, m, iface, to);
     const bool group = wire::is_multicast(to);
     if (neighbour->state != NeighbourState::kValid)
       return bin_.add(m, group ? Drop::kGroupAbsent : Drop::kNeighbourFailed);
-    if (group && entry.copy_to_routers.load(std::memory_order_relaxed) && !V::link_scope(hdr))
+    if (group && entry.copy_to_routers.load(std::memory_order_relaxed) && !is_link_scope(to))
       copy_to_routers(m, iface, *neighbour);
     push(m, neighbour);
   }
@@ -156,13 +158,17 @@ class Sender {
   RoutedBurst burst_;
 };
 
+/// Returns all egress interfaces of a delivery.
+std::uint64_t egress_mask(const table::Delivery& d) noexcept {
+  return d.in < table::kMaxMulticastInterfaces ? d.out & ~(std::uint64_t{1} << d.in) : d.out;
+}
+
 /// Returns the egress interfaces of the packet. If there are none, `reason` is the drop reason.
 template <class V>
-std::uint64_t egress_mask(const table::Delivery& d, const typename V::Hdr& hdr, InterfaceId in,
+std::uint64_t egress_mask(const table::Delivery& d, const typename V::Hdr& hdr,
                           Drop& reason) noexcept {
-  std::uint64_t out = d.out;
-  if (in < table::kMaxMulticastInterfaces) out &= ~(std::uint64_t{1} << in);
-  if (V::link_scope(hdr) || V::source_stays(hdr)) out = 0;
+  std::uint64_t out = egress_mask(d);
+  if (is_link_scope(d.addr) || V::source_stays(hdr)) out = 0;
   reason = Drop::kIpMulticast;
   if (out == 0 || V::hops(hdr) > 1) return out;
   reason = Drop::kIpTtlExceeded;
@@ -186,8 +192,9 @@ template <class V>
 void report_source(Context& c, const Ingress& in, const table::Delivery* d,
                    const typename V::Hdr& hdr) noexcept {
   if (d != nullptr && (d->out == 0 || d->source != IpAddr{})) return;
-  if (V::link_scope(hdr) || V::source_stays(hdr) || V::hops(hdr) <= 1) return;
-  c.punt.multicast_unknown(in, V::destination(hdr), V::source(hdr));
+  const IpAddr group = V::destination(hdr);
+  if (is_link_scope(group) || V::source_stays(hdr) || V::hops(hdr) <= 1) return;
+  c.punt.multicast_unknown(in, group, V::source(hdr));
 }
 
 /// `d`: null: the packet has no delivery. `router`: of the ingress interface.
@@ -195,6 +202,13 @@ template <class V>
 void one_packet(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d, bool router,
                 bool forwarding, Sender<V>& sender, DropBin& bin) noexcept {
   auto& hdr = *rte_pktmbuf_mtod(m, typename V::Hdr*);
+  if (d != nullptr && d->only_out != table::kNoInterface && forwarding &&
+      (!router || (d->source != IpAddr{} && !V::is_membership(m))) && !V::source_stays(hdr) &&
+      V::hops(hdr) > 1 && (d->from_reverse_path == 0 || is_from_its_source<V>(c, in, hdr)))
+      [[likely]] {
+    V::decrement_hops(hdr);
+    return sender.send(m, d->only_out, d->last_neighbour);
+  }
   if (router && V::is_membership(m)) return V::deliver(c, in, m);
   const bool strays =
       d != nullptr && d->from_reverse_path != 0 && !is_from_its_source<V>(c, in, hdr);
@@ -202,7 +216,7 @@ void one_packet(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d, 
   if (d == nullptr) return bin.add(m, Drop::kIpMulticast);
 
   Drop reason = Drop::kForwardingStopped;
-  std::uint64_t out = forwarding ? egress_mask<V>(*d, hdr, in.iface, reason) : 0;
+  std::uint64_t out = forwarding ? egress_mask<V>(*d, hdr, reason) : 0;
   if (strays && out != 0) {
     out &= ~d->from_reverse_path;
     reason = Drop::kIpMulticastRpf;
@@ -267,6 +281,14 @@ void send_one(Context& c, const Ingress& in, DropBin& bin, rte_mbuf* m, Interfac
 }
 
 }  // namespace
+
+bool set_delivery(Context& c, const table::Delivery& delivery) noexcept {
+  table::Delivery d = delivery;
+  const std::uint64_t out = egress_mask(d);
+  const bool simple = !d.local && std::has_single_bit(out) && !is_link_scope(d.addr);
+  d.only_out = simple ? static_cast<InterfaceId>(std::countr_zero(out)) : table::kNoInterface;
+  return c.deliveries->set(d);
+}
 
 void multicast_input(Context& c, const Ingress& in, const Burst& pkts, IpVersion version,
                      bool forwarding) noexcept {

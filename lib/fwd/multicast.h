@@ -29,6 +29,10 @@ enum class IpVersion : std::uint8_t { k4, k6 };
 void multicast_input(Context& c, const Ingress& in, const Burst& pkts, IpVersion version,
                      bool forwarding) noexcept;
 
+/// Adds a delivery, or replaces the one with its key. Returns false if the table is full or
+/// delivery.in is kNoInterface.
+bool set_delivery(Context& c, const table::Delivery& delivery) noexcept;
+
 /// Takes a packet that starts at its IP header and sends it on `iface`, which exists, to its
 /// destination there, or to the all-routers group there. The TTL stays.
 ///

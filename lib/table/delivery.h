@@ -25,6 +25,9 @@ struct Delivery {
   /// Number of the neighbour that the last packet left to on the last interface of `out`, where the
   /// next one is likely to find its own. Written by the worker alone, in its own table.
   NeighbourIndex last_neighbour = kNoNeighbour;
+  /// The interface that packets leave by, if there is only one and management gets none; else
+  /// kNoInterface. Written by the worker alone, in its own table.
+  InterfaceId only_out = kNoInterface;
 };
 static_assert(sizeof(Delivery) <= 64 && std::is_trivially_copyable_v<Delivery>);
 
