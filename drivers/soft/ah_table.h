@@ -83,7 +83,9 @@ class AhTable {
 
   /// Changes when templates of existing handles may have changed; a release after they did.
   [[nodiscard]] const std::atomic<std::uint32_t>& version() const noexcept { return version_; }
-  /// The port's LID, which is the source of all frames; 0 until there is a handle. Any thread.
+  /// The port's LID, which is the source of all frames; 0 until there is a handle. Any thread. While
+  /// rebuild() changes the port's addresses, frames of one loop may have one that is older or newer
+  /// than their SGID.
   [[nodiscard]] std::uint16_t slid() const noexcept {
     return slid_.load(std::memory_order_relaxed);
   }

@@ -156,12 +156,14 @@ struct ByHandle {
   std::uint64_t start;
   std::uint32_t lrh;
   std::uint32_t qpn;
+  std::uint16_t mgid_mid;
   std::uint64_t mgid_low;
 
   ByHandle(const AhTemplate& ah, std::uint32_t to_qpn) noexcept
       : start{word_of(ah, 0) << 8 * fabric::kNotSent},
         lrh{static_cast<std::uint32_t>(word_of(ah, sizeof(EthHdr)))},
         qpn{to_qpn & 0xff'ffff},
+        mgid_mid{static_cast<std::uint16_t>(word_of(ah, kGlobalHeadLen - 16) >> 48)},
         mgid_low{word_of(ah, kGlobalHeadLen - sizeof(mgid_low))} {}
   [[nodiscard]] std::uint64_t frame_start() const noexcept { return start; }
 };
@@ -170,6 +172,7 @@ fabric::GroupGrh grh_of(const AhTemplate& ah) noexcept {
   static_assert(sizeof(fabric::GroupGrh) + sizeof(ByHandle::mgid_low) == sizeof(wire::Grh));
   fabric::GroupGrh grh;
   std::memcpy(&grh, ah.head.data() + kLocalHeadLen, sizeof(grh));
+  grh.mgid_start &= ~(std::uint64_t{0xffff} << 48);  // those of ByHandle::mgid_mid
   return grh;
 }
 
@@ -300,6 +303,7 @@ bool UdDatapath::frame_head(fabric::AhIndex ah, fabric::FrameHead& head) const n
   std::memcpy(head.mac.data(), handle->head.data(), head.mac.size());
   if (kind.is_plain_group()) {
     head.group = grh_of(*handle);
+    head.mgid_mid = to.mgid_mid;
     head.mgid_low = to.mgid_low;
   }
   return true;

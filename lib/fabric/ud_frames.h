@@ -21,12 +21,13 @@
 
 namespace ipoib::fabric {
 
-/// The GRH of packets to groups, except PayLen and the lower half of the MGID, which are zero: the
-/// groups of a link for one version of IP share it (RFC 4391 §4).
+/// The part of the GRH that the groups of a link for one version of IP share, unless their flow
+/// labels, traffic classes or hop limits differ. PayLen and the last ten octets of the MGID, which
+/// are those of the IP address (RFC 4391 §4), are zero.
 struct GroupGrh {
   std::uint64_t start = 0;  ///< Version, traffic class, flow label, next header, hop limit.
   std::array<std::uint64_t, 2> sgid{};
-  std::uint64_t mgid_high = 0;
+  std::uint64_t mgid_start = 0;
 
   friend bool operator==(const GroupGrh&, const GroupGrh&) = default;
 };
@@ -37,7 +38,8 @@ struct FrameHead {
   std::uint32_t lrh;                ///< First half of the LRH: VL, LVer, SL, LNH, DLID.
   std::uint32_t max_payload;        ///< Largest UD payload, octets.
   std::optional<GroupGrh> group{};  ///< None: the frames have no GRH.
-  std::uint64_t mgid_low = 0;       ///< Lower half of the MGID.
+  std::uint16_t mgid_mid = 0;       ///< Octets 6 and 7 of the MGID.
+  std::uint64_t mgid_low = 0;       ///< Octets 8 to 15 of the MGID.
 };
 
 /// The part that a queue pair determines, valid for one loop of the worker. A change of a key thus
@@ -89,7 +91,7 @@ template <class Grh>
 }
 
 /// Makes an IP packet a whole frame, with an ICRC of zero. `to` has frame_start() (two octets of any
-/// value and FrameHead::mac), lrh and mgid_low (those of FrameHead), and qpn. An IP packet is so
+/// value and FrameHead::mac), lrh, mgid_mid and mgid_low (those of FrameHead), and qpn. An IP packet is so
 /// long that the frame needs no Ethernet padding. `grh`: NoGrh, or that of the group. `last`:
 /// FrameKeys::last_word(). Shape: has_frame_room<Grh>(m); `ip` and `len` are its data and length.
 template <class Grh, class To>
@@ -117,7 +119,7 @@ template <class Grh, class To>
     put(64, grh.start | std::uint64_t{__builtin_bswap16(pay_len)} << 32);
     put(56, grh.sgid[0]);
     put(48, grh.sgid[1]);
-    put(40, grh.mgid_high);
+    put(40, grh.mgid_start | std::uint64_t{to.mgid_mid} << 48);
     put(32, to.mgid_low);
   }
   put(24, keys.bth[pad] | std::uint64_t{__builtin_bswap32(to.qpn)} << 32);

@@ -33,6 +33,7 @@ void FrameHeads::fill(table::Neighbour& to) noexcept {
     if (*grh != *head.group) return;
   }
   to.mode = head.group ? NeighbourMode::kUdGroupFrame : NeighbourMode::kUdFrame;
+  to.mgid_mid = head.mgid_mid;
   to.mgid_low = head.mgid_low;
   to.mac = head.mac;
   to.lrh = head.lrh;

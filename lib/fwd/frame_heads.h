@@ -39,8 +39,9 @@ class FrameHeads {
     const fabric::UdQueue* queue;
     const std::atomic<std::uint32_t>* version;
     std::uint32_t seen;
-    /// For IPv4 and IPv6: that of the first group. Groups with another one, for instance with a flow
-    /// label, are sent by their handles.
+    /// For IPv4 and IPv6: that of the first group, and after a change of the port that of the group
+    /// with the lowest number. Groups with another one, for instance with a flow label, are sent by
+    /// their handles.
     std::array<std::optional<fabric::GroupGrh>, 2> group_grh{};
   };
 

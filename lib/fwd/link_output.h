@@ -200,7 +200,8 @@ class LinkTx {
     egress_key_ = no_egress();
     mode_ = table::NeighbourMode::kRc;  // no run has it
   }
-  /// Packets of connections, and whole frames without their keys, have no run.
+  /// Packets of connections, whole frames without their keys, and frames to groups of which others
+  /// need copies have no run.
   void set_mode(table::NeighbourMode mode) noexcept {
     using enum table::NeighbourMode;
     mode_ = mode;

@@ -76,7 +76,9 @@ struct alignas(64) Neighbour {
   std::uint32_t qpn = 0;                    ///< kUd, frames: destination QPN.
   fabric::ConnectedQueue* queue = nullptr;  ///< kRc, kUc; null in the other modes.
   std::uint64_t mgid_low = 0;               ///< kUdGroupFrame: fabric::FrameHead::mgid_low.
-  bool via_routers = false;  ///< kUd: a group whose packets go to the all-routers group.
+  /// kUd, kUdGroupFrame: a group whose packets go to the all-routers group.
+  bool via_routers = false;
+  std::uint16_t mgid_mid = 0;  ///< kUdGroupFrame: fabric::FrameHead::mgid_mid.
   /// Coarse time of the last packet sent through this entry: seconds since the process started.
   /// Writer: the worker (relaxed); reader: management lcore, for ageing and probing.
   std::uint32_t last_used_s = 0;

@@ -80,6 +80,10 @@ bool FakeUdQueue::keys(UdQueue& queue, fabric::FrameKeys& keys) noexcept {
 
 namespace {
 
+std::uint16_t mgid_mid_of(fabric::AhIndex ah) {
+  return static_cast<std::uint16_t>(ah * 0x0709);
+}
+
 std::uint64_t mgid_low_of(fabric::AhIndex ah) {
   return std::uint64_t{ah} * 0x0102'0304'0506'0709;
 }
@@ -87,9 +91,12 @@ std::uint64_t mgid_low_of(fabric::AhIndex ah) {
 }  // namespace
 
 fabric::GroupGrh FakeUdQueue::grh_of(fabric::AhIndex ah) const {
-  return {.start = ah >= first_odd ? 0x4142'0000'4344'4547U : 0x4142'0000'4344'4546U,
-          .sgid = {0x5152'5354'5556'5758, 0x6162'6364'6566'6768},
-          .mgid_high = 0x7172'7374'7576'7778};
+  std::array<std::uint64_t, 4> words = {0x4142'0000'4344'4546, 0x5152'5354'5556'5758,
+                                        0x6162'6364'6566'6768, 0x7374'7576'7778};
+  if (ah >= first_odd) words[odd_word] += 1;
+  return {.start = words[0],
+          .sgid = {words[1] + std::uint64_t{qpn()}, words[2]},  // each link has its own
+          .mgid_start = words[3]};
 }
 
 bool FakeUdQueue::head(const UdQueue& queue, fabric::AhIndex ah, fabric::FrameHead& head) noexcept {
@@ -100,6 +107,7 @@ bool FakeUdQueue::head(const UdQueue& queue, fabric::AhIndex ah, fabric::FrameHe
   head.mac.fill(static_cast<std::byte>(self.generation));
   if (group) {
     head.group = self.grh_of(ah);
+    head.mgid_mid = mgid_mid_of(ah);
     head.mgid_low = mgid_low_of(ah);
   }
   return ah < self.first_by_handle;
@@ -150,7 +158,8 @@ rte_mbuf* FakeUdQueue::packet_of(rte_mbuf* frame) {
     add(fixed.start | std::uint64_t{pay_len >> 8 | (pay_len & 0xff) << 8} << 32, 8);
     add(fixed.sgid[0], 8);
     add(fixed.sgid[1], 8);
-    add(fixed.mgid_high, 8);
+    add(fixed.mgid_start, 6);
+    add(mgid_mid_of(to.ah), 2);
     add(mgid_low_of(to.ah), 8);
   }
   add(0x64 | pad << 12, 4);

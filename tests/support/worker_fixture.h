@@ -46,7 +46,8 @@ class FakeUdQueue final : public fabric::UdQueue {
   bool has_keys = true;                 ///< False: no frame can be sent now.
   std::uint32_t first_by_handle = ~0U;  ///< Address handles from here on have no frame head.
   std::uint32_t first_group = ~0U;      ///< Address handles from here on are those of groups.
-  std::uint32_t first_odd = ~0U;        ///< Groups from here on have another GRH.
+  std::uint32_t first_odd = ~0U;        ///< Groups from here on have another GRH,
+  std::size_t odd_word = 0;             ///< in this of the words that groups share.
   bool takes_groups = true;             ///< False: no frame can be sent to a group now.
   std::atomic<std::uint32_t> heads_version{0};
   std::uint8_t generation = 0;  ///< Part of all heads.

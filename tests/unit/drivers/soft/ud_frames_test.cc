@@ -29,6 +29,7 @@ class SoftFrames : public SoftFixture {
     to.mtu = 0xabcd;  // its octets are in the headroom before the frame
     to.mac = head.mac;
     to.lrh = head.lrh;
+    to.mgid_mid = head.mgid_mid;
     to.mgid_low = head.mgid_low;
     to.qpn = qpn;
     return to;
@@ -107,7 +108,7 @@ TEST_F(SoftFrames, U13_U14_ToGroupsAreThoseOfPackets) {
       to.sl = odd ? 15 : 0;
       to.global = true;
       to.dgid =
-          gid_of(odd ? "ff15601bffff0000123456789abcdef0" : "ff12401bffff00000000000001020304");
+          gid_of(odd ? "ff15601bffff0db8123456789abcdef0" : "ff12401bffff00000000000001020304");
       to.hop_limit = odd ? 0xfe : 0;
       to.tclass = odd ? 0xa5 : 0;
       to.flow_label = odd ? 0xf'edcb : 0;

@@ -195,6 +195,7 @@ class GroupFrames : public WorkerFixture {
     links[0].first_by_handle = kByHandle;
     links[0].first_group = kFirst;
     links[0].first_odd = kOdd;
+    links[0].generation = 0x77;
     start();
   }
   static std::string group(fabric::AhIndex ah) { return "239.1.0." + std::to_string(ah % 256); }
@@ -239,15 +240,51 @@ TEST_F(GroupFrames, EveryLengthAndPadding) {
 }
 
 TEST_F(GroupFrames, HaveTheGrhOfTheFirstGroup) {
-  for (const auto ah : {kFirst, kFirst + 1, kOdd, kByHandle}) join(ah, group(ah), ah);
-  EXPECT_EQ(send_to({kFirst, kOdd, kFirst + 1, kByHandle, kFirst}),
-            (std::vector<fabric::AhIndex>{kFirst, kOdd, kFirst + 1, kByHandle, kFirst}));
-  EXPECT_EQ(links[0].frames_sent, 3U) << "the others left by their handles";
+  for (std::size_t word = 0; word < 4; ++word) {
+    links[0].odd_word = word;
+    links[0].frames_sent = 0;
+    for (const auto ah : {kFirst, kFirst + 1, kOdd, kByHandle}) join(ah, group(ah), ah);
+    EXPECT_EQ(send_to({kFirst, kOdd, kFirst + 1, kByHandle, kFirst}),
+              (std::vector<fabric::AhIndex>{kFirst, kOdd, kFirst + 1, kByHandle, kFirst}));
+    EXPECT_EQ(links[0].frames_sent, 3U) << "the others left by their handles, word " << word;
+  }
   // The groups with the other GRH are now the only ones, after a change of the port.
+  links[0].frames_sent = 3;
   links[0].first_odd = kFirst;
   links[0].heads_version = 1;
   EXPECT_EQ(send_to({kFirst, kOdd}), (std::vector<fabric::AhIndex>{kFirst, kOdd}));
   EXPECT_EQ(links[0].frames_sent, 5U);
+}
+
+/// Two links whose devices take frames.
+class TwoLinks : public GroupFrames {
+ protected:
+  void SetUp() override {
+    second.first_group = kFirst;
+    ud_queues[1] = &second;
+    GroupFrames::SetUp();
+  }
+  void TearDown() override {
+    for (rte_mbuf* m : second.sent) rte_pktmbuf_free(m);
+    second.sent.clear();
+    GroupFrames::TearDown();
+  }
+  FakeUdQueue second{FakeUdQueue::Takes::kFrames, 0x777};
+};
+
+TEST_F(TwoLinks, HaveTheirOwnGrh) {
+  for (const table::InterfaceId iface : {kIb0, kIb1}) {
+    const std::string to = group(iface == kIb0 ? kFirst : kFirst + 1);
+    set_delivery(kEth0, to, false, std::uint64_t{1} << iface);
+    set_neighbour(iface, ib_neighbour(iface, to, kFirst, 0xff'ffff));
+  }
+  loop();
+  receive_for(group(kFirst));
+  receive_for(group(kFirst + 1));
+  loop();
+  EXPECT_EQ(links[0].frames_sent, 1U);
+  EXPECT_EQ(second.frames_sent, 1U);
+  EXPECT_EQ(second.sent.size(), 1U);
 }
 
 TEST_F(GroupFrames, EachVersionOfIpHasItsOwn) {
