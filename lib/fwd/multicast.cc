@@ -59,9 +59,10 @@ bool is_link_scope(const IpAddr& group) noexcept {
   return group.is_v4() ? group.v4_host() >> 8 == 0xe0'0000 : scope_of(group) <= kLinkScope;
 }
 
-/// True if two groups of a link have the same link-layer destination.
+/// True if two groups of an interface have the same link-layer destination: on a link the address
+/// handle names it, and `mac` has a value only in whole frames.
 bool same_destination(const Neighbour& a, const Neighbour& b) noexcept {
-  return a.mode == b.mode && a.ah == b.ah && a.mac == b.mac;
+  return a.ah == b.ah && (a.mode != table::NeighbourMode::kEthernet || a.mac == b.mac);
 }
 
 /// Sends packets, in bursts, to neighbours that it looks up by interface and destination.

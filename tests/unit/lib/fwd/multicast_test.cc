@@ -203,6 +203,28 @@ TEST_P(Multicast, P06_MulticastRoutersHearMembershipOfEveryGroup) {
   EXPECT_EQ(all_drops(), 1U);
 }
 
+TEST_P(Multicast, P06_MembershipOfANamedSourceIsNotForwarded) {
+  entries[kIb0].multicast_router = true;
+  set_delivery(kIb0, s.group, false, bits({kIb1}), s.source);
+  join(kIb1, s.group, kGroupAh);
+  feed_link(s.packet());
+  EXPECT_EQ(sent_by_link(kIb1).size(), 1U);
+  feed_link(s.v6 ? Ip6{.src = s.source,
+                       .dst = s.group,
+                       .hop_limit = 5,
+                       .body = behind_router_alert(icmp6(131)),
+                       .next_header = 0}
+                       .bytes()
+                 : Ip4{.src = s.source,
+                       .dst = s.group,
+                       .ttl = 5,
+                       .payload_len = 8,
+                       .protocol = wire::IpProto::kIgmp}
+                       .bytes());
+  EXPECT_EQ(only_punted().message.kind, Up::Kind::kMembership);
+  EXPECT_TRUE(sent_by_link(kIb1).empty());
+}
+
 TEST_P(Multicast, P06_SourcesNobodyNamedAreToldOfOnce) {
   entries[kIb0].multicast_router = true;
   entries[kEth0].multicast_router = true;
@@ -495,7 +517,62 @@ TEST_P(Multicast, M05_U28_GroupsSentToTheRoutersAreNotCopied) {
   join(kIb0, s.routers, kRoutersAh);
   feed_port(s.packet());
   EXPECT_EQ(sent_by_link(kIb0).size(), 1U) << "it is there already";
+  // Their handle allows no more frames, and one of both entries is new.
+  links[0].first_by_handle = kGroupAh;
+  links[0].heads_version = 1;
+  loop();
+  next_ = 0;
+  join(kIb0, s.group, kRoutersAh);
+  feed_port(s.packet());
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U) << "it still is";
   EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_P(Multicast, U29_EachInterfaceOfABurstHasItsOwnState) {
+  const char* const second = s.v6 ? "ff0e::77" : "239.1.2.77";
+  forward(kEth0, kIb0);
+  set_delivery(kEth0, second, false, bits({kIb1}));
+  join(kIb1, second, kGroupAh);
+  join(kIb1, s.routers, kRoutersAh);
+  const auto feed_both = [&] {
+    receive(kEth0, ethernet(group_mac(s.group), mac(0x10), s.type(), s.packet()));
+    receive(kEth0, ethernet(group_mac(second), mac(0x10), s.type(), s.packet_to(second)));
+    loop();
+  };
+  feed_both();
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
+  EXPECT_EQ(sent_by_link(kIb1).size(), 1U);
+  entries[kIb1].copy_to_routers = true;
+  feed_both();
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
+  EXPECT_EQ(sent_by_link(kIb1).size(), 2U) << "one for the routers";
+  entries[kIb0].up = false;
+  feed_both();
+  expect_drop(kEth0, Drop::kLinkDown, "and no ICMP error");
+  EXPECT_TRUE(punted().empty());
+  EXPECT_EQ(sent_by_link(kIb1).size(), 2U);
+}
+
+TEST_P(Multicast, P06_PacketsOfSourcesThatStayAreNotForwarded) {
+  forward(kIb0, kIb1);
+  join(kEth0, s.group, 0);
+  std::uint64_t dropped = 0;
+  for (const auto& out : {bits({kIb1}), bits({kIb1, kEth0})}) {
+    set_delivery(kIb0, s.group, false, out);
+    Stream near = s;
+    near.source = s.v6 ? "fe80::9" : "169.254.0.9";
+    feed_link(near.packet());
+    EXPECT_EQ(drops(kIb0, Drop::kIpMulticast), ++dropped);
+    EXPECT_TRUE(sent_by_link(kIb1).empty());
+    EXPECT_TRUE(sent_by_port(kEth0).empty());
+  }
+}
+
+TEST_P(Multicast, P06_NeverBackToTheOnlyInterface) {
+  forward(kIb0, kIb0);
+  feed_link(s.packet());
+  EXPECT_TRUE(sent_by_link(kIb0).empty());
+  expect_drop(kIb0, Drop::kIpMulticast);
 }
 
 TEST_P(Multicast, U15_TooBigForOneLink) {
