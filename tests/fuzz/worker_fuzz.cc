@@ -66,7 +66,8 @@ Harness::Harness() {
   require(start_eal("fuzz"));
   WorkerFixture::SetUp();
   configs[0].punt.interval_us = 1;  // Each packet renews all limits.
-  for (InterfaceEntry& entry : entries) entry.copy_to_routers = true;
+  entries[kIb0].copy_to_routers = true;
+  links[0].first_group = 8;
   start();
   add_neighbours();
   available_ = rte_mempool_avail_count(pool);
@@ -92,10 +93,18 @@ void Harness::add_neighbours() {
   table::Neighbour narrow = eth_neighbour(kEth1, "192.168.2.11", mac(0x21));
   narrow.mtu = 68;
   set_neighbour(10, narrow);
+  set_neighbour(11, eth_neighbour(kEth1, "239.1.2.4", mac(0x31)));
+  set_neighbour(12, ib_neighbour(kIb1, "239.1.2.4", 8, 0xffffff));
+  set_neighbour(13, ib_neighbour(kIb1, "ff0e::124", 10, 0xffffff));
+  set_neighbour(14, ib_neighbour(kIb0, "239.1.2.3", 8, 0xffffff));
+  set_neighbour(15, ib_neighbour(kIb0, "ff0e::123", 8, 0xffffff));
   for (const table::InterfaceId in : {kEth0, kIb0}) {
     set_delivery(in, "239.1.2.3", true, 0xf);
     set_delivery(in, "239.1.2.3", false, 0, "10.0.0.9");
     set_delivery(in, "ff0e::123", true, 0xf);
+    set_delivery(in, "239.1.2.4", false, 1U << kIb1);
+    set_delivery(in, "239.1.2.4", false, 1U << kEth1, "10.0.0.2");
+    set_delivery(in, "ff0e::124", false, 1U << kIb1, "::", 1U << kIb1);
     set_delivery(in, "ff02::1", true, 0);
     set_delivery(in, "fe80::a0", true, 0);
   }

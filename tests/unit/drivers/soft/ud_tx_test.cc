@@ -277,6 +277,62 @@ TEST_F(SoftTx, SharedSegmentedAndCrampedPacketsAreCopied) {
   }
 }
 
+/// The octets around the buffer of a packet stay as they are, with the least room and a little more.
+TEST_F(SoftTx, U13_U14_FramesStayInTheirBuffers) {
+  constexpr std::uint16_t kGuard = 16, kLen = 53;  // three octets of padding
+  const Node node = make_node(0);
+  auto& queue = *static_cast<SoftUdQueue*>(node.queue);
+  const auto host = ah_to(node, 9);
+  const auto group = group_ah(node, broadcast_mgid(), kMlid);
+  for (const bool to_group : {false, true}) {
+    Bytes wanted;
+    const std::uint16_t head_len = to_group ? 82 : 42;
+    for (std::uint16_t spare = 0; spare < 4 * 3; ++spare) {
+      SCOPED_TRACE(spare);
+      rte_mbuf* m = packet(counting(kLen), to_group ? group : host, 0xff'ffff);
+      const Bytes payload = bytes_of(m);
+      auto* const begin = static_cast<std::byte*>(m->buf_addr);
+      const std::uint16_t whole = m->buf_len;
+      m->buf_addr = begin + kGuard;
+      m->data_off = static_cast<std::uint16_t>(head_len + spare % 4);
+      m->buf_len = static_cast<std::uint16_t>(m->data_off + kLen + 7 + spare / 4);
+      std::fill_n(begin, whole, std::byte{0xee});
+      std::ranges::copy(payload, rte_pktmbuf_mtod(m, std::byte*));
+      queue.psn() = 5;
+      rte_mbuf* sent = m;
+      ASSERT_EQ(queue.tx_burst(&sent, 1), 1);
+      const std::byte* const end = begin + kGuard + m->buf_len;
+      EXPECT_EQ(std::count(begin, begin + kGuard, std::byte{0xee}), kGuard);
+      EXPECT_EQ(std::count(end, end + kGuard, std::byte{0xee}), kGuard);
+      const auto frames = on_cable(1);
+      m->buf_addr = begin;  // in the pool now
+      m->buf_len = whole;
+      ASSERT_EQ(frames.size(), 1U);
+      if (wanted.empty()) wanted = frames[0];
+      EXPECT_EQ(test::to_hex(frames[0]), test::to_hex(wanted));
+    }
+  }
+  EXPECT_EQ(node.hca->tx_copies(), 0U);
+  EXPECT_EQ(node.all_drops(), 0U);
+}
+
+TEST_F(SoftTx, UnsentPlainFramesBecomePacketsAgain) {
+  const Node node = make_node(0);
+  for (const auto ah : {ah_to(node, 9), group_ah(node, broadcast_mgid(), kMlid)}) {
+    rte_mbuf* m = packet(counting(54), ah, wire::kMulticastQpn);
+    while (rte_ring_free_count(Cable::get().towards[1]) > 0) put_on_cable(1, counting(60));
+    ASSERT_EQ(node.queue->tx_burst(&m, 1), 0);
+    EXPECT_EQ(bytes_of(m), counting(54));
+    EXPECT_EQ(m->data_len, 54);
+    on_cable(1);
+    ASSERT_EQ(node.queue->tx_burst(&m, 1), 1);
+  }
+  EXPECT_EQ(on_cable(1).size(), 1U);
+}
+
+/// The shortest packet that needs no Ethernet padding.
+constexpr std::size_t kMinPlain = 14;
+
 /// A copy is made by the general path, with any layout; other packets of plain groups have a path of
 /// their own.
 TEST_F(SoftTx, U14_GroupFramesAreThoseOfTheGeneralPath) {
@@ -284,7 +340,7 @@ TEST_F(SoftTx, U14_GroupFramesAreThoseOfTheGeneralPath) {
   auto& queue = *static_cast<SoftUdQueue*>(node.queue);
   const auto group = group_ah(node, broadcast_mgid(), kMlid);
   std::uint64_t copies = 0;
-  for (std::size_t len = 0; len <= 2048; len += len < 80 || len >= 2036 ? 1 : 61) {
+  for (std::size_t len = kMinPlain; len <= 2048; len += len < 80 || len >= 2036 ? 1 : 61) {
     SCOPED_TRACE(len);
     rte_mbuf* plain = packet(counting(len), group, wire::kMulticastQpn);
     // Former contents of the buffer, which must not be sent as padding.

@@ -630,6 +630,8 @@ class TraceOrNot : public Trace {
     }
     receive(kEth0, ethernet(wire::group_mac(*wire::parse_ip("239.1.2.3")), mac(0x10), 0x0800,
                             Ip4{.dst = "239.1.2.3"}.bytes()));
+    receive(kEth0, ethernet(wire::group_mac(*wire::parse_ip("239.1.2.4")), mac(0x10), 0x0800,
+                            Ip4{.dst = "239.1.2.4"}.bytes()));
     receive(kIb0,
             to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.2.20", .payload_len = 1900}.bytes()));
     receive(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "192.168.1.10"}.bytes()));
@@ -648,6 +650,8 @@ TEST_F(TraceOrNot, PacketsFareAlike) {
   set_delivery(kEth0, "239.1.2.3", true, 1U << kEth1 | 1U << kIb1);
   set_neighbour(10, eth_neighbour(kEth1, "239.1.2.3", mac(0x77)));
   set_neighbour(11, ib_neighbour(kIb1, "239.1.2.3", 50, 0xff'ffff));
+  set_delivery(kEth0, "239.1.2.4", false, 1U << kIb1);
+  set_neighbour(12, ib_neighbour(kIb1, "239.1.2.4", 50, 0xff'ffff));
   loop();
 
   const Outcome at_first = outcome();
@@ -660,7 +664,7 @@ TEST_F(TraceOrNot, PacketsFareAlike) {
   EXPECT_EQ(traced, untraced);
   EXPECT_GT(untraced.ib1.size(), 0U);
   const auto all = paths();
-  EXPECT_EQ(all.size(), 19U);
+  EXPECT_EQ(all.size(), 20U);
   for (const Path& path : all) EXPECT_GE(path.size(), 2U);
 
   trace({.dropped_only = true}, 1);  // ends at once
