@@ -40,7 +40,8 @@ def progress(sweep, point):
 
 def about(report):
     here, plan = report["machine"], report["plan"]
-    shares = [row["cpu_share"] for point in report["throughput"] for row in point["programs"].values()]
+    shares = [row["cpu_share"] for point in report["throughput"] if point["scene"]["workers"] <= here["cpus"]
+              for row in point["programs"].values()]
     lines = [
         f"{here['cpu']}, {here['cpus']} CPUs, Linux {here['kernel']}, DPDK {here['dpdk']}, "
         f"commit {here['commit']}{' and changes' if here['dirty'] else ''}",

@@ -48,13 +48,13 @@ class Scene:
 
     @property
     def mbufs(self):
-        """The number of mbufs. net_pcap keeps its input in mbufs of the same pool."""
-        return 16384 * self.workers + self.flows * self.workers
+        """The number of mbufs. net_pcap keeps its input in mbufs of the same pool. Many workers share the memory of few."""
+        return max(16384 * min(self.workers, 2), 4096 * self.workers) + self.flows * self.workers
 
     @property
     def memory_mib(self):
         pool_mib = self.mbufs * (self.mbuf_octets + 256) >> 20
-        return 512 if pool_mib < 192 else max(1024, pool_mib + 512)
+        return 512 if pool_mib < 192 else 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +103,7 @@ SWEEPS = (
 QUICK_VALUES = {"sizes": (64, 512, 2044), "neighbours": (1, 1024, 65536), "routes": (1, 65000),
                 "groups": (1, 256), "burst": (4, 32), "workers": (1, 2), "shared": (1, 2, 8)}
 SMOKE_VALUES = {"sizes": (64, 2044), "neighbours": (), "routes": (), "groups": (4,), "burst": (),
-                "workers": (2,), "shared": (2,)}
+                "workers": (2,), "shared": (1, 4)}
 
 
 @dataclasses.dataclass(frozen=True)
