@@ -91,7 +91,7 @@ class Sender {
   void send_to_routers(rte_mbuf* m, InterfaceId iface) noexcept {
     if (!c_.interfaces[iface].is_up()) return bin_.add(m, Drop::kLinkDown);
     Neighbour* const routers = c_.neighbours->lookup(iface, V::kAllRouters);
-    if (is_unresolved(routers))
+    if (routers == nullptr || routers->state == NeighbourState::kIncomplete)
       return c_.punt.neighbour_wanted(in_, m, iface, V::kAllRouters, true);
     if (routers->state != NeighbourState::kValid) return bin_.add(m, Drop::kGroupAbsent);
     push(m, routers);
@@ -123,16 +123,14 @@ class Sender {
     const IpAddr to = V::destination(*rte_pktmbuf_mtod(m, const typename V::Hdr*));
     Neighbour* const neighbour = c_.neighbours->lookup(iface, to);
     likely = neighbour != nullptr ? c_.neighbours->index_of(*neighbour) : table::kNoNeighbour;
-    if (is_unresolved(neighbour)) return c_.punt.neighbour_wanted(in_, m, iface, to);
+    if (neighbour == nullptr || neighbour->state == NeighbourState::kIncomplete)
+      return c_.punt.neighbour_wanted(in_, m, iface, to);
     const bool group = wire::is_multicast(to);
     if (neighbour->state != NeighbourState::kValid)
       return bin_.add(m, group ? Drop::kGroupAbsent : Drop::kNeighbourFailed);
     if (group && entry.copy_to_routers.load(std::memory_order_relaxed) && !is_link_scope(to))
       copy_to_routers(m, iface, *neighbour);
     push(m, neighbour);
-  }
-  static bool is_unresolved(const Neighbour* to) noexcept {
-    return to == nullptr || to->state == NeighbourState::kIncomplete;
   }
   /// Source: draft-ietf-ipoib-link-multicast-00 §9.
   void copy_to_routers(const rte_mbuf* m, InterfaceId iface, const Neighbour& group) noexcept {
