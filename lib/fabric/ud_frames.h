@@ -91,8 +91,8 @@ template <class Grh>
 }
 
 /// Makes an IP packet a whole frame, with an ICRC of zero. `to` has frame_start() (two octets of any
-/// value and FrameHead::mac), lrh, mgid_mid and mgid_low (those of FrameHead), and qpn. An IP packet is so
-/// long that the frame needs no Ethernet padding. `grh`: NoGrh, or that of the group. `last`:
+/// value and FrameHead::mac), lrh, mgid_mid and mgid_low (those of FrameHead), and qpn. An IP packet
+/// is so long that the frame needs no Ethernet padding. `grh`: NoGrh, or that of the group. `last`:
 /// FrameKeys::last_word(). Shape: has_frame_room<Grh>(m); `ip` and `len` are its data and length.
 template <class Grh, class To>
 [[gnu::always_inline]] inline void write_frame(rte_mbuf* m, std::byte* ip, std::uint32_t len,

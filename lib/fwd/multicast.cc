@@ -12,6 +12,7 @@
 #include "lib/fwd/ip_traits.h"
 #include "lib/wire/icmpv6.h"
 #include "lib/wire/igmp.h"
+#include "lib/wire/igmp_mld.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -52,12 +53,6 @@ struct V6 : Ip6Traits {
     ip6_deliver(c, in, m, true);
   }
 };
-
-/// True if packets to a group stay on their link: 224.0.0/24 (RFC 5771 §4), and scopes up to
-/// link-local.
-bool is_link_scope(const IpAddr& group) noexcept {
-  return group.is_v4() ? group.v4_host() >> 8 == 0xe0'0000 : scope_of(group) <= kLinkScope;
-}
 
 /// True if two groups of an interface have the same link-layer destination: on a link the address
 /// handle names it, and `mac` has a value only in whole frames.
@@ -128,7 +123,8 @@ class Sender {
     const bool group = wire::is_multicast(to);
     if (neighbour->state != NeighbourState::kValid)
       return bin_.add(m, group ? Drop::kGroupAbsent : Drop::kNeighbourFailed);
-    if (group && entry.copy_to_routers.load(std::memory_order_relaxed) && !is_link_scope(to))
+    if (group && entry.copy_to_routers.load(std::memory_order_relaxed) &&
+        !wire::is_link_scope_group(to))
       copy_to_routers(m, iface, *neighbour);
     push(m, neighbour);
   }
@@ -167,7 +163,7 @@ template <class V>
 std::uint64_t egress_mask(const table::Delivery& d, const typename V::Hdr& hdr,
                           Drop& reason) noexcept {
   std::uint64_t out = egress_mask(d);
-  if (is_link_scope(d.addr) || V::source_stays(hdr)) out = 0;
+  if (wire::is_link_scope_group(d.addr) || V::source_stays(hdr)) out = 0;
   reason = Drop::kIpMulticast;
   if (out == 0 || V::hops(hdr) > 1) return out;
   reason = Drop::kIpTtlExceeded;
@@ -192,7 +188,7 @@ void report_source(Context& c, const Ingress& in, const table::Delivery* d,
                    const typename V::Hdr& hdr) noexcept {
   if (d != nullptr && (d->out == 0 || d->source != IpAddr{})) return;
   const IpAddr group = V::destination(hdr);
-  if (is_link_scope(group) || V::source_stays(hdr) || V::hops(hdr) <= 1) return;
+  if (wire::is_link_scope_group(group) || V::source_stays(hdr) || V::hops(hdr) <= 1) return;
   c.punt.multicast_unknown(in, group, V::source(hdr));
 }
 
@@ -284,7 +280,7 @@ void send_one(Context& c, const Ingress& in, DropBin& bin, rte_mbuf* m, Interfac
 bool set_delivery(Context& c, const table::Delivery& delivery) noexcept {
   table::Delivery d = delivery;
   const std::uint64_t out = egress_mask(d);
-  const bool simple = !d.local && std::has_single_bit(out) && !is_link_scope(d.addr);
+  const bool simple = !d.local && std::has_single_bit(out) && !wire::is_link_scope_group(d.addr);
   d.only_out = simple ? static_cast<InterfaceId>(std::countr_zero(out)) : table::kNoInterface;
   return c.deliveries->set(d);
 }

@@ -6,6 +6,7 @@
 
 #include "lib/base/log.h"
 #include "lib/wire/iba.h"
+#include "lib/wire/igmp_mld.h"
 
 namespace ipoib::link {
 namespace {
@@ -37,11 +38,6 @@ fabric::AhAttr group_ah(const wire::McMemberRecord& r) {
   attr.flow_label = r.flow_label();
   attr.dgid = r.mgid;
   return attr;
-}
-
-bool is_beyond_link(const wire::IpAddr& group) {
-  if (group.is_v4()) return group.v4_host() >> 8 != 0xe0'0000;
-  return std::to_integer<unsigned>(group.bytes[1] & std::byte{0x0f}) > 2;
 }
 
 GroupSenders::GroupSenders(const LinkConfig& config, LinkActions& actions, NeighbourSink& sink,
@@ -97,7 +93,7 @@ void GroupSenders::send(Group& g, const wire::IpAddr& to, std::span<const std::b
 /// Packets with link-local scope take no detour: all hosts that want them are in the group.
 bool GroupSenders::usable(const Group& g, const wire::IpAddr& addr) const {
   const bool detour = g.delivery == GroupDelivery::kRouters || g.delivery == GroupDelivery::kFlood;
-  return g.ah != fabric::kNoAh && (!detour || is_beyond_link(addr));
+  return g.ah != fabric::kNoAh && (!detour || !wire::is_link_scope_group(addr));
 }
 
 void GroupSenders::install(const Group& g, const wire::IpAddr& addr, GroupSender& s,

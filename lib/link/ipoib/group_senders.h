@@ -15,10 +15,6 @@ namespace ipoib::link {
 /// Address handle attributes of packets to a group: always a GRH, with the group's values.
 [[nodiscard]] fabric::AhAttr group_ah(const wire::McMemberRecord& record);
 
-/// True if routers may have to forward packets of the group, because its scope is beyond link-local
-/// (RFC 5771 §4: 224.0.0.0/24 stays; RFC 4291 §2.7: scopes 1 and 2 stay).
-[[nodiscard]] bool is_beyond_link(const wire::IpAddr& group);
-
 class GroupSenders {
  public:
   /// References are kept.

@@ -10,6 +10,7 @@
 #include "lib/wire/iba.h"
 #include "lib/wire/icmpv6.h"
 #include "lib/wire/igmp.h"
+#include "lib/wire/igmp_mld.h"
 
 namespace ipoib::link {
 namespace {
@@ -396,8 +397,9 @@ void GroupTable::query_group(Group& g, TimePoint now) {
 GroupDelivery GroupTable::delivery_of(Group& g, TimePoint now) {
   if (is_link_group(g) || g.full.member() || g.send.member()) return GroupDelivery::kDirect;
   if (g.presence != Presence::kAbsent) return GroupDelivery::kUnknown;
-  const bool beyond = std::any_of(g.senders.begin(), g.senders.end(),
-                                  [](const auto& s) { return is_beyond_link(s.first); });
+  const bool beyond = std::any_of(g.senders.begin(), g.senders.end(), [](const auto& s) {
+    return !wire::is_link_scope_group(s.first);
+  });
   if (config_.group.flood_absent && (beyond || g.senders.empty())) return GroupDelivery::kFlood;
   if (!beyond || g.mgid == routers_of(g)) return GroupDelivery::kNone;
   depend_on_routers(g, true, now);
