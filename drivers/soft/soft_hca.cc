@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::uint32_t kFirstFreeQpn = 2;
 constexpr std::uint32_t kLastQpn = wire::kMulticastQpn - 1;
+/// Frames for the connections of a worker that it has not taken yet: the windows of four senders.
+constexpr unsigned kConnectedRingSize = 4 * ConnectedPort::kWindow;
 
 Status check_mtu(const std::string& name, const fabric::PortAttr& attr) {
   if (wire::mtu_octets(attr.mtu) == 0)
@@ -130,11 +132,13 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config,
   if (!mads_out) return tl::make_unexpected(mads_out.error());
   Result<fabric::RingPtr> mads_in = create_ring(config, "mad_in", SoftMadPort::kRingSize);
   if (!mads_in) return tl::make_unexpected(mads_in.error());
-  std::vector<fabric::RingPtr> to_owner;
+  std::vector<WorkerRings> between;
   for (unsigned worker = 1; worker < config.workers; ++worker) {
-    auto ring = create_ring(config, fmt::format("own_{}", worker), SoftUdQueue::kRxRingSize);
-    if (!ring) return tl::make_unexpected(ring.error());
-    to_owner.push_back(std::move(*ring));
+    auto to = create_ring(config, fmt::format("own_{}", worker), SoftUdQueue::kRxRingSize);
+    if (!to) return tl::make_unexpected(to.error());
+    auto from = create_ring(config, fmt::format("con_{}", worker), kConnectedRingSize);
+    if (!from) return tl::make_unexpected(from.error());
+    between.push_back({.to_owner = std::move(*to), .from_owner = std::move(*from)});
   }
   Result<std::unique_ptr<AhTable>> ahs = AhTable::create(
       config.socket_id, with_defaults(config).tsc_hz,
@@ -143,12 +147,12 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config,
   enable_promiscuous(config);
   return std::unique_ptr<SoftHca>{new SoftHca{config, std::move(manager), std::move(*ahs),
                                               std::move(*mads_out), std::move(*mads_in),
-                                              std::move(to_owner)}};
+                                              std::move(between)}};
 }
 
 SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager,
                  std::unique_ptr<AhTable> ahs, fabric::RingPtr mads_out, fabric::RingPtr mads_in,
-                 std::vector<fabric::RingPtr> to_owner)
+                 std::vector<WorkerRings> between)
     : Hca{config.name,
           {.connected = this,
            .capture = this,
@@ -165,7 +169,7 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
       groups_{grace_},
       mads_out_{std::move(mads_out)},
       mads_in_{std::move(mads_in)},
-      to_owner_{std::move(to_owner)},
+      between_{std::move(between)},
       mad_port_{config_.attr,
                 config.icrc,
                 config.pool,
@@ -194,14 +198,18 @@ UdDatapathConfig SoftHca::datapath_config(std::uint16_t worker) const {
                             .ahs = ahs_.get(),
                             .tsc = config_.tsc,
                             .rate_burst_tsc = config_.tsc_hz * RateBucket::kBurstMs / 1000};
+  datapath.doorbell = config_.doorbell;
   if (worker != 0) {
-    datapath.to_owner = to_owner_[worker - 1U].get();
+    datapath.to_owner = between_[worker - 1U].to_owner.get();
+    datapath.from_others = {between_[worker - 1U].from_owner.get()};
     return datapath;
   }
   datapath.mads_out = mads_out_.get();
   datapath.mads_in = manager_ ? nullptr : mads_in_.get();
-  datapath.doorbell = config_.doorbell;
-  for (const auto& ring : to_owner_) datapath.from_others.push_back(ring.get());
+  for (const WorkerRings& rings : between_) {
+    datapath.from_others.push_back(rings.to_owner.get());
+    datapath.to_others.push_back(rings.from_owner.get());
+  }
   return datapath;
 }
 
@@ -213,11 +221,14 @@ SoftHca::~SoftHca() {
     while (rte_ring_sc_dequeue(ring, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
   };
   empty(mads_out_.get());
-  for (const auto& ring : to_owner_) empty(ring.get());
+  for (const WorkerRings& rings : between_) {
+    empty(rings.to_owner.get());
+    empty(rings.from_owner.get());
+  }
 }
 
-std::uint32_t SoftHca::poll(fabric::Hca& hca, std::uint16_t burst) noexcept {
-  return static_cast<SoftHca&>(hca).datapaths_.front()->poll(burst);
+std::uint32_t SoftHca::poll(fabric::Hca& hca, unsigned worker, std::uint16_t burst) noexcept {
+  return static_cast<SoftHca&>(hca).datapaths_[worker]->poll(burst);
 }
 
 /// Publishes a new receive table to the worker.

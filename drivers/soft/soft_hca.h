@@ -32,8 +32,8 @@ namespace ipoib::soft {
 
 struct SoftHcaConfig {
   std::string name;
-  /// Ethdev, started by the caller, which carries this HCA only: poll_function() reads its receive
-  /// queues, and each worker with queue pairs sends by a transmit queue of its own.
+  /// Ethdev, started by the caller, which carries this HCA only: poll_function() of the owner reads
+  /// its receive queues, and each worker with queue pairs sends by a transmit queue of its own.
   std::uint16_t port_id = 0;
   std::uint16_t rx_queues = 1;
   std::uint16_t workers = 1;  ///< Workers with queue pairs.
@@ -48,9 +48,9 @@ struct SoftHcaConfig {
   /// Mbufs for frames of connected queue pairs that share the buffers of their messages. They need
   /// no data room, and are in use until the ethdev has sent them. Null, or empty: frames are copies.
   rte_mempool* share_pool = nullptr;
-  /// Mbufs that messages of connected queue pairs may hold: half of them for messages that wait to
-  /// be sent or acknowledged (more: Drop::kIbTxBudget), half for messages that have begun to arrive
-  /// (more: Drop::kIbRnr, UC: Drop::kIbNoBuffer).
+  /// Mbufs that messages of one worker's connected queue pairs may hold: half of them for messages
+  /// that wait to be sent or acknowledged (more: Drop::kIbTxBudget), half for messages that have begun
+  /// to arrive (more: Drop::kIbRnr, UC: Drop::kIbNoBuffer).
   std::uint32_t message_mbufs = 16'384;
   bool icrc = true;                        ///< False: sent as zero and not checked.
   std::optional<std::uint32_t> first_qpn;  ///< First QPN of UD queue pairs; none: random.
@@ -68,8 +68,8 @@ struct SoftHcaConfig {
   std::uint64_t tsc_hz = 0;
 };
 
-/// Control calls: management lcore. poll_function() and connected queues: the worker that owns the
-/// cable. Bursts of a UD queue: its worker.
+/// Control calls: management lcore. poll_function(): the worker that owns the cable, and those with
+/// connected queues. Bursts of a queue: its worker.
 class SoftHca final : public fabric::Hca,
                       public fabric::ConnectedTransport,
                       public fabric::WireCapture,
@@ -138,11 +138,17 @@ class SoftHca final : public fabric::Hca,
   [[nodiscard]] std::uint64_t tx_copies() const;
 
  private:
+  /// The rings between the owner and another worker.
+  struct WorkerRings {
+    fabric::RingPtr to_owner;    ///< Frames of the worker to this port.
+    fabric::RingPtr from_owner;  ///< Frames for the worker's connections.
+  };
+
   SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager,
           std::unique_ptr<AhTable> ahs, fabric::RingPtr mads_out, fabric::RingPtr mads_in,
-          std::vector<fabric::RingPtr> to_owner);
+          std::vector<WorkerRings> between);
   [[nodiscard]] UdDatapathConfig datapath_config(std::uint16_t worker) const;
-  static std::uint32_t poll(fabric::Hca& hca, std::uint16_t burst) noexcept;
+  static std::uint32_t poll(fabric::Hca& hca, unsigned worker, std::uint16_t burst) noexcept;
   [[nodiscard]] Result<ConnectedControl*> connected();
   void publish(SoftUdQueue* closing = nullptr);
   void drain(SoftUdQueue& queue);
@@ -161,8 +167,8 @@ class SoftHca final : public fabric::Hca,
   SoftGroupTable groups_;
   fabric::RingPtr mads_out_;
   fabric::RingPtr mads_in_;
-  std::vector<fabric::RingPtr> to_owner_;  ///< Frames of the other workers to this port.
-  DropCounters ended_;                     ///< Packets in queues that were destroyed.
+  std::vector<WorkerRings> between_;  ///< One for each worker except the owner.
+  DropCounters ended_;                ///< Packets in queues that were destroyed.
   std::vector<std::unique_ptr<UdDatapath>>
       datapaths_;  ///< The element of each worker; the owner's is first.
   SoftMadPort mad_port_;

@@ -15,7 +15,7 @@ Result<ConnectedControl*> SoftHca::connected() {
                         : static_cast<std::uint32_t>(rte_rand_max(ConnectedTable::kGenerations));
   auto made = ConnectedControl::create({.name = config_.name,
                                         .attr = config_.attr,
-                                        .datapath = *datapaths_.front(),
+                                        .datapaths = datapaths_,
                                         .ahs = *ahs_,
                                         .tsc_hz = config_.tsc_hz,
                                         .message_mbufs = config_.message_mbufs,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Worker side of a software HCA, one for each worker with queue pairs. That of the port's owner
-// checks frames from the cable and sorts them to queue pairs (ud_rx.cc). Each turns packets of its
-// worker's queue pairs into frames, and sends them by a transmit queue of its own (ud_tx.cc).
+// checks frames from the cable and sorts them to queue pairs (ud_rx.cc). Frames of other workers'
+// connections it passes to those workers after the first checks. Each turns packets of its worker's queue pairs into frames, and
+// sends them by a transmit queue of its own (ud_tx.cc).
 #pragma once
 
 #include <rte_mbuf.h>
@@ -52,9 +53,12 @@ struct UdDatapathConfig {
   /// Checked frames for QP1; the worker is the only producer. Null: QP1 is not on this datapath.
   rte_ring* mads_in = nullptr;
   Doorbell* doorbell = nullptr;  ///< Rung for MADs and queue events; null: management polls.
-  /// Frames that another worker sends to the port itself go through this ring to the owner, which
-  /// has the rings of all others. Null: this is the owner.
+  /// Frames for the port that this worker has no queue pair for go through this ring to the owner.
+  /// Null: this is the owner.
   rte_ring* to_owner = nullptr;
+  /// The owner: frames for the connections of each other worker, from worker 1 on.
+  std::vector<rte_ring*> to_others{};
+  /// The other ends of these rings: the owner has the rings of all others, the others have one.
   std::vector<rte_ring*> from_others{};
 };
 
@@ -63,7 +67,7 @@ struct UdDatapathConfig {
 /// count_drop() for a queue that no worker uses any more.
 ///
 /// Every frame read from the cable, and every packet that a queue pair sends to its own port, is
-/// passed to a queue pair or to mads_in, or freed and counted under one Drop.
+/// passed to a queue pair, to another worker or to mads_in, or freed and counted under one Drop.
 class alignas(64) UdDatapath {
  public:
   static constexpr std::uint16_t kBurst = 64;
@@ -73,8 +77,9 @@ class alignas(64) UdDatapath {
   UdDatapath(const UdDatapath&) = delete;
   UdDatapath& operator=(const UdDatapath&) = delete;
 
-  /// Owner: sends waiting MADs, reads up to `burst` frames from the cable and sorts them, then polls
-  /// the connected queue pairs. Returns the number of frames.
+  /// The owner sends waiting MADs, and reads up to `burst` frames from the cable and sorts them. Each
+  /// worker takes the frames that others pass to it and polls its connected queue pairs. Returns the
+  /// number of frames.
   std::uint32_t poll(std::uint16_t burst) noexcept;
 
   std::uint16_t rx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
@@ -124,8 +129,8 @@ class alignas(64) UdDatapath {
   [[nodiscard]] bool ethdev_removed() const noexcept {
     return ethdev_removed_.load(std::memory_order_relaxed);
   }
-  /// Skips the next read of the cable, so that frames wait in the ethdev's ring while a queue still
-  /// has packets.
+  /// Skips the next read of the cable or of the owner's ring, so that frames wait there while a queue
+  /// still has packets.
   void hold_reads() noexcept {
     expects_own_worker();
     hold_reads_ = true;
@@ -162,6 +167,7 @@ class alignas(64) UdDatapath {
   void deliver(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept;
   void deliver_to_group(rte_mbuf* m, const RxFrame& f) noexcept;
   void receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& table) noexcept;
+  void pass_on(rte_mbuf* frame, unsigned worker) noexcept;
 
   std::uint16_t tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
   rte_mbuf* make_frame_slow(SoftUdQueue& queue, const TxPath& path, rte_mbuf* m, std::size_t index,

@@ -274,7 +274,8 @@ struct UdFastBurst {
 
 std::uint32_t UdDatapath::poll(std::uint16_t burst) noexcept {
   expects_own_worker();
-  const std::uint32_t frames = receive_frames(std::min(burst, kBurst)) + receive_from_others();
+  std::uint32_t frames = config_.to_owner == nullptr ? receive_frames(std::min(burst, kBurst)) : 0;
+  frames += receive_from_others();
   // Pairs with the release store of publish().
   if (ConnectedPort* connected = connected_.load(std::memory_order_acquire); connected != nullptr)
     connected->poll();
@@ -317,6 +318,7 @@ std::uint32_t UdDatapath::receive_frames(std::uint16_t burst) noexcept {
 }
 
 std::uint32_t UdDatapath::receive_from_others() noexcept {
+  if (std::exchange(hold_reads_, false)) return 0;  // never for the owner
   std::uint32_t total = 0;
   for (rte_ring* const ring : config_.from_others) {
     std::array<rte_mbuf*, kBurst> frames;
@@ -421,17 +423,28 @@ inline void UdDatapath::verify(UdFastBurst& fast_burst) noexcept {
   fast_burst.n = kept;
 }
 
-/// Passes the frame to the connected port. Without one, drops it for the reason that
-/// check_transport() returns.
+/// Passes the frame to the connected port of the queue pair's worker. Without one, drops it for the
+/// reason that check_transport() returns.
 void UdDatapath::receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& table) noexcept {
   ConnectedPort* const connected = connected_.load(std::memory_order_acquire);
   const auto bth_at =
       static_cast<std::size_t>(reinterpret_cast<const std::byte*>(f.ud) - f.bytes.data());
-  if (connected != nullptr)
-    return connected->receive(
-        m, {.bytes = f.bytes, .lrh = f.lrh, .grh = f.grh, .bth_at = bth_at, .end = f.end}, table);
-  RxFrame rest = f;
-  drop(m, check_transport(table, rest));
+  if (connected == nullptr) {
+    RxFrame rest = f;
+    return drop(m, check_transport(table, rest));
+  }
+  if (const unsigned worker = connected->worker_of(f.ud->dest_qp()); worker != config_.worker)
+    return pass_on(m, worker);
+  connected->receive(
+      m, {.bytes = f.bytes, .lrh = f.lrh, .grh = f.grh, .bth_at = bth_at, .end = f.end}, table);
+}
+
+/// Passes a frame to the worker of its queue pair, which repeats the checks; frames of other workers
+/// take the way through the owner.
+void UdDatapath::pass_on(rte_mbuf* frame, unsigned worker) noexcept {
+  rte_ring* const ring =
+      config_.to_owner != nullptr ? config_.to_owner : config_.to_others[worker - 1];
+  if (rte_ring_sp_enqueue(ring, frame) != 0) drop(frame, Drop::kIbNoBuffer);
 }
 
 void UdDatapath::receive_own(std::span<rte_mbuf* const> frames) noexcept {

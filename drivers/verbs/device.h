@@ -28,9 +28,6 @@ struct VerbsEvent {
   std::uint32_t qpn = 0;
 };
 
-/// Number of the worker that owns a port, and its connected queues.
-inline constexpr unsigned kOwner = 0;
-
 /// Management lcore only.
 class Device {
  public:

@@ -30,7 +30,6 @@ struct PortShared {
   Doorbell* doorbell = nullptr;  ///< Rung when a queue has failed; null: no lcore sleeps.
   Memory& memory;
   VerbsAhTable& ahs;
-  DropCounters& drops;  ///< Drops in connected mode. Writer: the worker that owns the port.
   std::uint32_t rxd = 512;
   std::uint32_t txd = 512;
   // Packets lost with their hardware; the worker that next polls a queue counts them.

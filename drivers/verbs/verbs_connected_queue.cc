@@ -54,7 +54,7 @@ Result<std::unique_ptr<VerbsConnectedQueue>> VerbsConnectedQueue::create(
   wanted.recv_cq = receive.hardware->receive_cq.get();
   wanted.srq = receive.hardware->srq.get();
   const PreferNode near{device.numa_node()};
-  auto pair = create_qp(device, kOwner, wanted,
+  auto pair = create_qp(device, receive.config.worker, wanted,
                         send_limits(device, config.send_depth, kMaxConnectedSegments));
   if (!pair) return fail(pair.error().code, "{}: {}", shared.name, pair.error().what);
   ibv_qp_attr attr{};
@@ -217,11 +217,11 @@ std::uint16_t VerbsConnectedQueue::send(ReceiveHardware& hw, rte_mbuf** pkts,
     rte_mbuf* const m = sendable(pkts[i]);
     if (m == nullptr) [[unlikely]]
       continue;
-    if (send_.chain_full(m)) posted &= send_.post(shared_.drops, tx_lost_);
+    if (send_.chain_full(m)) posted &= send_.post(receive_queue.drops, tx_lost_);
     const std::uint32_t length = m->pkt_len;
     if (add(map, m)) octets += length;
   }
-  posted &= send_.post(shared_.drops, tx_lost_);
+  posted &= send_.post(receive_queue.drops, tx_lost_);
   const std::uint64_t sent = send_.posted() - before;
   hw.send_room -= static_cast<std::uint32_t>(sent);
   counters_.tx_messages.add(sent);
@@ -234,7 +234,7 @@ std::uint16_t VerbsConnectedQueue::send(ReceiveHardware& hw, rte_mbuf** pkts,
 }
 
 void VerbsConnectedQueue::lose(rte_mbuf* m, Drop reason) noexcept {
-  shared_.drops.add(reason);
+  receive_queue.drops.add(reason);
   tx_lost_.add(m->pkt_len);
   rte_pktmbuf_free(m);
 }

@@ -69,13 +69,11 @@ VerbsHca::VerbsHca(VerbsHcaConfig config)
               .doorbell = config_.doorbell,
               .memory = memory_,
               .ahs = ahs_,
-              .drops = drops_,
               .rxd = config_.rxd,
               .txd = config_.txd},
       attr_{.mtu = config_.mtu, .state = fabric::PortState::kDown, .pkeys = {}} {}
 
 VerbsHca::~VerbsHca() {
-  closing_.clear();
   connected_queues_.clear();
   receive_queues_.clear();
   ud_queues_.clear();
@@ -106,15 +104,17 @@ fabric::Capabilities VerbsHca::capabilities() const {
 
 void VerbsHca::reclaim() {
   ahs_.reclaim();
-  while (!closing_.empty()) {
-    Closing& first = closing_.front();
-    const VerbsReceiveQueue& receive = first.queue->receive_queue;
-    if (!first.emptied) {
-      if (!grace_.over(first.grace)) return;
-      first.emptied = receive.emptied();
+  // A worker that has much to receive holds up its own queues only.
+  for (const auto& receive : receive_queues_) {
+    while (!receive->closing.empty()) {
+      VerbsReceiveQueue::Closing& first = receive->closing.front();
+      if (!first.emptied) {
+        if (!grace_.over(first.grace)) break;
+        first.emptied = receive->emptied();
+      }
+      if (receive->published() != nullptr && receive->emptied() == *first.emptied) break;
+      receive->closing.pop_front();
     }
-    if (receive.published() != nullptr && receive.emptied() == *first.emptied) return;
-    closing_.pop_front();
   }
 }
 
@@ -142,8 +142,8 @@ void VerbsHca::destroy_ud_queue(fabric::UdQueue& queue) {
 
 DropTotals VerbsHca::drops() const {
   DropTotals sum = ended_;
-  sum.add(drops_);
   for (const auto& queue : ud_queues_) sum.add(queue->drops());
+  for (const auto& queue : receive_queues_) sum.add(queue->drops);
   return sum;
 }
 
@@ -226,7 +226,8 @@ void VerbsHca::destroy_receive_queue(fabric::ReceiveQueue& queue) {
   if (found == receive_queues_.end()) return;
   (*found)->publish(nullptr);
   grace_.wait();
-  std::erase_if(closing_, [&](const Closing& c) { return &c.queue->receive_queue == &queue; });
+  (*found)->closing.clear();
+  ended_.add((*found)->drops);
   receive_queues_.erase(found);
 }
 
@@ -260,7 +261,7 @@ void VerbsHca::destroy_connected_queue(fabric::ConnectedQueue& queue) {
   // After a change of the device, another queue may have this QPN.
   if (receive.queues.find(queue.qpn()) == found->get()) receive.queues.set(queue.qpn(), nullptr);
   (*found)->close();
-  closing_.push_back({std::move(*found), grace_.start(), std::nullopt});
+  receive.closing.push_back({std::move(*found), grace_.start(), std::nullopt});
   connected_queues_.erase(found);
   std::erase_if(queue_events_, [&](const fabric::QueueEvent& e) { return e.qpn == queue.qpn(); });
   reclaim();

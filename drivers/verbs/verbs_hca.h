@@ -57,8 +57,7 @@ struct VerbsHcaConfig {
   std::function<TimePoint()> now;  ///< Empty: the steady clock.
 };
 
-/// Control calls: management lcore. Bursts: the worker of a UD queue, and the owner of the port for
-/// connected queues.
+/// Control calls: management lcore. Bursts: the worker of a queue.
 class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
  public:
   /// kInvalidArgument: the configuration is wrong. A device that cannot be used is no error: see
@@ -124,8 +123,7 @@ class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
 
   VerbsHcaConfig config_;
   fabric::Grace grace_;
-  DropCounters drops_;  ///< Drops in connected mode.
-  DropTotals ended_;    ///< Drops of destroyed UD queues.
+  DropTotals ended_;  ///< Drops of destroyed queues.
   Memory memory_;
   VerbsAhTable ahs_;
   PortShared shared_;
@@ -145,15 +143,6 @@ class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
   std::vector<std::unique_ptr<VerbsUdQueue>> ud_queues_;
   std::vector<std::unique_ptr<VerbsReceiveQueue>> receive_queues_;
   std::vector<std::unique_ptr<VerbsConnectedQueue>> connected_queues_;
-  /// A destroyed queue whose queue pair still exists. Its received messages hold buffers of the
-  /// shared receive queue until their completions are polled, and providers discard these
-  /// completions with the queue pair.
-  struct Closing {
-    std::unique_ptr<VerbsConnectedQueue> queue;
-    std::uint64_t grace;
-    std::optional<std::uint64_t> emptied;  ///< Value at the end of the grace period.
-  };
-  std::deque<Closing> closing_;
 };
 
 }  // namespace ipoib::verbs

@@ -127,7 +127,7 @@ void VerbsHca::lose_device(const std::string& why) {
   for (const auto& queue : ud_queues_) queue->publish(nullptr);
   for (const auto& queue : receive_queues_) queue->publish(nullptr);
   grace_.wait();
-  closing_.clear();
+  for (const auto& queue : receive_queues_) queue->closing.clear();
   for (const auto& queue : connected_queues_) {
     queue->receive_queue.queues.set(queue->qpn(), nullptr);
     queue->set_error(fabric::QueueError::kClosed);

@@ -18,7 +18,7 @@ namespace {
 
 using fabric::QueueError;
 
-/// Pending sends of all queues of a link together.
+/// Pending sends of all queues of a worker and link together.
 constexpr std::uint32_t kSendCompletions = 16'384;
 constexpr std::uint16_t kMaxConnectedPolled = 64;
 
@@ -63,15 +63,15 @@ Result<std::unique_ptr<ReceiveHardware>> ReceiveHardware::create(
   auto hw = std::make_unique<ReceiveHardware>();
   hw->send_room = std::min(kSendCompletions, static_cast<std::uint32_t>(able.max_cqe));
   const PreferNode near{device.numa_node()};
-  hw->send_cq = create_cq(device, kOwner, hw->send_room);
-  hw->receive_cq = create_cq(device, kOwner, depth);
+  hw->send_cq = create_cq(device, config.worker, hw->send_room);
+  hw->receive_cq = create_cq(device, config.worker, depth);
   if (hw->send_cq == nullptr || hw->receive_cq == nullptr)
     return fail(Errc::kNoResources, "{}: cannot create a completion queue of {} entries: {}",
                 shared.name, std::max(hw->send_room, depth), std::strerror(errno));
   ibv_srq_init_attr attr{};
   attr.attr.max_wr = depth;
   attr.attr.max_sge = segments;
-  hw->srq.reset(ibv_create_srq(device.queue_pd(kOwner), &attr));
+  hw->srq.reset(ibv_create_srq(device.queue_pd(config.worker), &attr));
   if (hw->srq == nullptr)
     return fail(Errc::kNoResources, "{}: cannot create a shared receive queue of {} buffers: {}",
                 shared.name, depth, std::strerror(errno));
@@ -89,6 +89,10 @@ Result<std::unique_ptr<ReceiveHardware>> ReceiveHardware::create(
 VerbsReceiveQueue::VerbsReceiveQueue(PortShared& shared, const fabric::ReceiveQueueConfig& wanted)
     : ReceiveQueue{&VerbsReceiveQueue::rx}, config{wanted}, shared_{shared} {}
 
+VerbsReceiveQueue::~VerbsReceiveQueue() {
+  closing.clear();  // They refer to this object.
+}
+
 void VerbsReceiveQueue::report_failure() noexcept {
   failure_.store(true, std::memory_order_release);
   if (shared_.doorbell != nullptr) shared_.doorbell->ring();
@@ -104,7 +108,7 @@ void VerbsReceiveQueue::report_broken() noexcept {
 void VerbsReceiveQueue::reclaim_destroyed(ReceiveHardware& hw) noexcept {
   if (given_back_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     hw.send_room += given_back_.exchange(0, std::memory_order_relaxed);
-  shared_.count_lost(shared_.drops);
+  shared_.count_lost(drops);
 }
 
 std::uint16_t VerbsReceiveQueue::rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts,
@@ -138,7 +142,7 @@ std::uint16_t VerbsReceiveQueue::receive(ReceiveHardware& hw, rte_mbuf** pkts,
 rte_mbuf* VerbsReceiveQueue::take(ReceiveHardware& hw, const ibv_wc& wc) noexcept {
   VerbsConnectedQueue* const queue = queues.find(wc.qp_num);
   const auto discard = [&](Drop reason) {
-    shared_.drops.add(reason);
+    drops.add(reason);
     hw.receive->recycle(wc.wr_id);
     return nullptr;
   };
@@ -190,7 +194,7 @@ void VerbsReceiveQueue::reap(ReceiveHardware& hw) noexcept {
       const ibv_wc& wc = completions[static_cast<unsigned>(i)];
       // A destroyed queue is not found; its destruction has counted the pending packets.
       if (VerbsConnectedQueue* const queue = queues.find(wc.qp_num))
-        static_cast<void>(queue->complete(wc, hw, shared_.drops));
+        static_cast<void>(queue->complete(wc, hw, drops));
     }
     if (n < 0) [[unlikely]]
       report_broken();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The shared receive queue of a real HCA, and the completion queues that all connected queues of a
-// link share.
+// worker and link share.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -8,7 +8,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "drivers/verbs/ud_hardware.h"
@@ -56,6 +58,7 @@ struct ReceiveHardware {
 class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
  public:
   VerbsReceiveQueue(PortShared& shared, const fabric::ReceiveQueueConfig& config);
+  ~VerbsReceiveQueue();
 
   /// Publishes `hw` to the worker. The caller must wait a grace period before it destroys the old
   /// one.
@@ -98,8 +101,18 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
   void report_broken() noexcept;
 
   const fabric::ReceiveQueueConfig config;
+  DropCounters drops;  ///< Also those of its connected queues. Writer: the worker.
   std::unique_ptr<ReceiveHardware> hardware;  ///< Null while the device is away.
   QpnTable queues;
+  /// A destroyed queue whose queue pair still exists. Its received messages hold buffers of the
+  /// shared receive queue until their completions are polled, and providers discard these
+  /// completions with the queue pair.
+  struct Closing {
+    std::unique_ptr<VerbsConnectedQueue> queue;
+    std::uint64_t grace;
+    std::optional<std::uint64_t> emptied;  ///< Value at the end of the grace period.
+  };
+  std::deque<Closing> closing;
 
  private:
   static std::uint16_t rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;

@@ -26,7 +26,7 @@ struct rte_mbuf;
 namespace ipoib::fabric {
 
 /// Messages of connected queues arrive here. rx_burst belongs to the one worker lcore that also
-/// sends through those queues.
+/// sends through those queues (ReceiveQueueConfig::worker).
 class ReceiveQueue {
  public:
   ReceiveQueue(const ReceiveQueue&) = delete;
@@ -59,6 +59,8 @@ struct ReceiveQueueConfig {
   std::uint32_t depth = 512;
   /// Octets of the largest message, IPoIB header included. A longer one fails its RC connection.
   std::uint32_t max_message = 65'536;
+  /// A number as in UdQueueConfig::worker.
+  unsigned worker = 0;
 };
 
 /// Largest values that can be configured: octets, and messages.
@@ -66,7 +68,7 @@ inline constexpr std::uint32_t kMaxMessage = 1U << 20;
 inline constexpr std::uint32_t kMaxReceiveDepth = 1U << 16;
 inline constexpr std::uint32_t kMaxSendDepth = 1U << 12;
 
-/// Queue pair of type RC or UC. tx_burst belongs to one worker lcore.
+/// Queue pair of type RC or UC. tx_burst belongs to the worker lcore of its receive queue.
 class ConnectedQueue {
  public:
   ConnectedQueue(const ConnectedQueue&) = delete;

@@ -105,8 +105,7 @@ class UdQueue {
 struct UdQueueConfig {
   std::uint16_t pkey = wire::kDefaultPkey;  ///< Must match an entry of the port's table.
   /// Number, among the workers with queues on the port, of the one that receives from the queue and
-  /// sends to it; below Capabilities::max_workers. 0: the owner of the port, which calls
-  /// poll_function().
+  /// sends to it; below Capabilities::max_workers. 0: the owner of the port.
   unsigned worker = 0;
   /// The link's queue of the owner. Multicast of this queue need not return to it. Null: this is it.
   UdQueue* first = nullptr;
@@ -153,10 +152,11 @@ class EthdevWire {
 };
 
 class Hca;
-/// Work that the lcore that owns the queues does once per loop for a device without hardware of its
-/// own (the software HCA reads its cable here). `burst`: number of packets that the queues are
-/// polled for next; reading more would evict them from the cache. Returns the number of packets read.
-using PollFn = std::uint32_t (*)(Hca&, std::uint16_t burst) noexcept;
+/// Work for a device without hardware of its own, once per loop: of the owner of the port (the
+/// software HCA reads its cable here), and of each worker with a ReceiveQueue. `worker`: its number
+/// in UdQueueConfig::worker. `burst`: number of packets that the queues are polled for next; reading
+/// more would evict them from the cache. Returns the number of packets read.
+using PollFn = std::uint32_t (*)(Hca&, unsigned worker, std::uint16_t burst) noexcept;
 
 /// Abilities that only some devices have; null: this device does not. The objects live as long as
 /// the device.

@@ -59,7 +59,8 @@ std::uint32_t Worker::iterate(std::uint64_t tsc) noexcept {
   const std::uint16_t burst = std::clamp<std::uint16_t>(get(s.settings.burst), 1, kMaxBurst);
   const std::uint16_t received = std::max(burst, kMinReceived);
   std::uint32_t work = 0;
-  for (const State::Device& device : s.devices) work += device.poll(*device.hca, received);
+  for (const State::Device& device : s.devices)
+    work += device.poll(*device.hca, device.worker, received);
   c.frame_heads.follow(*c.neighbours);
   const std::uint32_t messages = inject(c, s.down);
   work += messages + handoff_input(c, s.handoff_in);

@@ -154,6 +154,12 @@ struct InterfaceQueues {
   fabric::UdQueue* ud = nullptr;        ///< kIpoib; null: the owner sends for this worker.
 };
 
+/// An Hca whose poll_function() a worker calls once a loop.
+struct PolledHca {
+  fabric::Hca* hca = nullptr;
+  unsigned worker = 0;  ///< The worker's number in fabric::UdQueueConfig::worker.
+};
+
 /// Returns the queues of a worker if every interface has one queue, of its owner: number 0 of an
 /// ethdev, the first of InterfaceEntry::ud_queues. Indexed by InterfaceId.
 [[nodiscard]] std::vector<InterfaceQueues> queues_of_owner(
@@ -165,7 +171,7 @@ struct WorkerConfig {
   std::span<const InterfaceEntry> interfaces;  ///< All of the node, indexed by InterfaceId.
   /// Indexed by InterfaceId. The owner of an interface has a queue to send.
   std::vector<InterfaceQueues> queues;
-  std::vector<fabric::Hca*> hcas;  ///< HCAs whose poll_function() this worker calls once a loop.
+  std::vector<PolledHca> hcas;
   const Settings* settings = nullptr;
 
   /// Rings with elements msg::Up and msg::Down (rte_ring_create_elem), single producer, single

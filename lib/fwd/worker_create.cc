@@ -23,8 +23,7 @@ const char* missing(const WorkerConfig& c) {
   if (c.rcu == nullptr) return "RCU variable";
   if (c.fragment_pool == nullptr) return "mempool for fragments";
   if (c.punt.interval_us == 0) return "punt interval";
-  const auto null = [](const auto* p) { return p == nullptr; };
-  if (std::any_of(c.hcas.begin(), c.hcas.end(), null)) return "HCA";
+  if (std::ranges::count(c.hcas, nullptr, &PolledHca::hca) != 0) return "HCA";
   return nullptr;
 }
 
@@ -94,8 +93,8 @@ Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::Neighbou
       owned.push_back(queue);
     }
   }
-  for (fabric::Hca* hca : config.hcas)
-    if (const auto poll = hca->poll_function()) devices.push_back({hca, poll});
+  for (const auto& [hca, nth] : config.hcas)
+    if (const auto poll = hca->poll_function()) devices.push_back({hca, nth, poll});
 }
 
 Result<std::unique_ptr<Worker>> Worker::create(const WorkerConfig& config) {

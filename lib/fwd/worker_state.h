@@ -21,6 +21,7 @@ namespace ipoib::fwd {
 struct Worker::State {
   struct Device {
     fabric::Hca* hca;
+    unsigned worker;
     fabric::PollFn poll;
   };
 

@@ -342,7 +342,7 @@ class Harness final : public SoftFixture {
         on_cable_.pop_front();
       }
       const std::uint64_t before = drops();
-      hca_->poll_function()(*hca_, UdDatapath::kBurst);
+      hca_->poll_function()(*hca_, 0, UdDatapath::kBurst);
       for (std::size_t q = 0; q < kQueues; ++q) compare_queue(*queues_[q], expected[q]);
       compare_mads(expected[kQueues]);
       require(drops() - before == lost);

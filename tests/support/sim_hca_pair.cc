@@ -37,8 +37,11 @@ struct Cable {
     for (int side : {0, 1}) {
       c.sent[side] = ring(side == 0 ? "wire_sent0" : "wire_sent1");
       c.towards[side] = ring(side == 0 ? "wire_to0" : "wire_to1");
-      c.port[side] = test::start_ring_port(side == 0 ? "wire0" : "wire1", c.towards[side],
-                                           c.sent[side], c.pool);
+      // The transmit queues of all workers lead to the same wire.
+      std::array<rte_ring*, SimHcaPair::kMaxWorkers> out;
+      out.fill(c.sent[side]);
+      c.port[side] = test::start_ring_port(side == 0 ? "wire0" : "wire1",
+                                           test::Rings{&c.towards[side], 1}, out, c.pool);
     }
     return c;
   }
@@ -93,8 +96,17 @@ SoftHcaConfig SimHcaPair::config(int side) {
 }
 
 void SimHcaPair::make_hcas() {
-  for (int side : {0, 1})
-    if (!peers[side].hca) peers[side].hca = SoftHca::create(config(side)).value();
+  make_hcas(1);
+}
+
+void SimHcaPair::make_hcas(unsigned workers) {
+  for (int side : {0, 1}) {
+    if (peers[side].hca) continue;
+    SoftHcaConfig one = config(side);
+    one.workers = static_cast<std::uint16_t>(workers);
+    peers[side].hca = SoftHca::create(one).value();
+    peers[side].workers = workers;
+  }
 }
 
 fabric::ConnectedQueue* SimHcaPair::make_queue(int side, const Connection& setup) {

@@ -42,8 +42,13 @@ struct Peer {
   std::unique_ptr<SoftHca> hca;
   fabric::ReceiveQueue* rx = nullptr;
   fabric::ConnectedQueue* queue = nullptr;
+  unsigned workers = 1;
 
-  void poll() const { hca->poll_function()(*hca, soft::UdDatapath::kBurst); }
+  void poll(unsigned worker) const { hca->poll_function()(*hca, worker, soft::UdDatapath::kBurst); }
+  /// One loop of each worker.
+  void poll() const {
+    for (unsigned worker = 0; worker < workers; ++worker) poll(worker);
+  }
   [[nodiscard]] fabric::ConnectedQueueInfo info() const { return hca->info(*queue); }
   [[nodiscard]] std::uint64_t drops(Drop reason) const { return hca->drops().get(reason); }
   [[nodiscard]] std::uint64_t all_drops() const { return test::sum_of(hca->drops()); }
@@ -71,6 +76,7 @@ class SimHcaPair {
   static constexpr unsigned kMbufs = 16'383;
   static constexpr unsigned kShares = 255;  ///< Mbufs of share_pool().
   static constexpr unsigned kCableLen = 1023;
+  static constexpr unsigned kMaxWorkers = 3;
   static constexpr std::uint16_t kPeerLid[2] = {3, 2};
   static constexpr std::uint64_t kPeerGuid[2] = {0x0002'c903'00a1'b204, 0x0002'c903'00a1'b207};
 
@@ -85,7 +91,8 @@ class SimHcaPair {
   /// Destroys the HCAs and empties the cable.
   void clear();
   void make_hcas();
-  /// Gives each side one queue, ready to send to the other.
+  void make_hcas(unsigned workers);
+  /// Gives each side one queue of worker Connection::receive.worker, ready to send to the other.
   void connect(const Connection& setup);
   fabric::ConnectedQueue* make_queue(int side, const Connection& setup);
   [[nodiscard]] fabric::ReadyToReceive receive_attr(int side, const Connection& setup) const;

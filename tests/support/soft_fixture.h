@@ -65,7 +65,10 @@ struct Node {
   std::unique_ptr<SoftHca> hca;
   fabric::UdQueue* queue = nullptr;
 
-  void poll() const { hca->poll_function()(*hca, soft::UdDatapath::kBurst); }
+  /// One loop of a worker.
+  void poll(unsigned worker = 0) const {
+    hca->poll_function()(*hca, worker, soft::UdDatapath::kBurst);
+  }
   [[nodiscard]] std::vector<rte_mbuf*> receive(fabric::UdQueue* from = nullptr) const;
   /// Sum of the drops of all reasons.
   [[nodiscard]] std::uint64_t all_drops() const { return test::sum_of(hca->drops()); }

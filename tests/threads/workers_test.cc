@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two workers with queue pairs of one software HCA send to each other through the port, while
-// management publishes new tables. No packet is lost.
+// management publishes new tables. No packet is lost. Then they do so by connections that management
+// makes and destroys meanwhile.
 #include <rte_rcu_qsbr.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
 #include "tests/support/soft_fixture.h"
 #include "tests/threads/worker_thread.h"
@@ -92,6 +95,71 @@ TEST_F(WorkersOfAPort, P14_PassPacketsToEachOtherWithoutLoss) {
       }
   }
   EXPECT_EQ(left, kPackets);
+}
+
+TEST_F(WorkersOfAPort, P14_ConnectionsBetweenThemComeAndGoUnderTraffic) {
+  SoftHca& hca = *node_.hca;
+  const std::array messages{hca.create_receive_queue({.worker = 0}).value(),
+                            hca.create_receive_queue({.worker = 1}).value()};
+  using Ends = std::array<fabric::ConnectedQueue*, 2>;  // of worker 0 and worker 1
+  const auto connect = [&] {
+    const Ends ends{hca.create_connected_queue({.receive_queue = messages[0]}).value(),
+                    hca.create_connected_queue({.receive_queue = messages[1]}).value()};
+    for (std::size_t i = 0; i < 2; ++i) {
+      fabric::ReadyToReceive attr{.peer_qpn = ends[1 - i]->qpn()};
+      attr.path.dlid = kLid[0];
+      EXPECT_TRUE(hca.set_ready_to_receive(*ends[i], attr));
+      EXPECT_TRUE(hca.set_ready_to_send(*ends[i], {}));
+    }
+    return ends;
+  };
+  std::atomic<fabric::ConnectedQueue*> sends{nullptr};
+  std::atomic<std::uint64_t> received{0};
+  const auto work = [&](unsigned worker) {
+    node_.poll(worker);
+    std::array<rte_mbuf*, 32> pkts;
+    const std::uint16_t n = messages[worker]->rx_burst(pkts.data(), pkts.size());
+    for (std::uint16_t i = 0; i < n; ++i) {
+      EXPECT_EQ(bytes_of(pkts[i]), counting(3000));
+      rte_pktmbuf_free(pkts[i]);
+    }
+    received.fetch_add(n, std::memory_order_relaxed);
+    fabric::ConnectedQueue* const queue = sends.load(std::memory_order_acquire);
+    if (worker != 0 || queue == nullptr || mbufs_in_use() > Cable::kMbufs / 2) return;
+    rte_mbuf* m = test::mbuf_of(Cable::get().pool, counting(3000), 1024);
+    if (queue->tx_burst(&m, 1) == 0) rte_pktmbuf_free(m);
+  };
+  std::optional<Ends> before;
+  {
+    ::ipoib::test::WorkerThread owner{rcu_.get(), ::ipoib::test::WorkerThread::kLoops,
+                                      [&] { work(0); }};
+    ::ipoib::test::WorkerThread other{rcu_.get(), ::ipoib::test::WorkerThread::kLoops,
+                                      [&] { work(1); }, 1};
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    for (std::uint64_t seen = 0; !owner.is_over() || !other.is_over();) {
+      const Ends ends = connect();
+      sends.store(ends[0], std::memory_order_release);
+      rte_rcu_qsbr_synchronize(rcu_.get(), RTE_QSBR_THRID_INVALID);
+      for (fabric::ConnectedQueue* const end : before.value_or(Ends{}))
+        if (end != nullptr) hca.destroy_connected_queue(*end);
+      before = ends;
+      static_cast<void>(hca.next_queue_event());
+      // Each connection delivers some messages, as long as both workers run.
+      while (received.load(std::memory_order_relaxed) < seen + 20 && !owner.is_over() &&
+             !other.is_over() && std::chrono::steady_clock::now() < limit)
+        std::this_thread::yield();
+      seen = received.load(std::memory_order_relaxed);
+      if (seen < 1000 && std::chrono::steady_clock::now() < limit) continue;
+      owner.tell_of_change();
+      other.tell_of_change();
+    }
+  }
+  EXPECT_GE(received, 1000U);
+  // Only the change of connections, and a worker without a CPU, lose frames.
+  const DropTotals lost = hca.drops();
+  EXPECT_EQ(node_.all_drops(), lost.get(Drop::kIbQpn) + lost.get(Drop::kIbTxFlushed) +
+                                   lost.get(Drop::kIbQueueState) + lost.get(Drop::kIbNoBuffer) +
+                                   lost.get(Drop::kIbDuplicate) + lost.get(Drop::kIbSequence));
 }
 
 }  // namespace

@@ -15,9 +15,10 @@ namespace {
 
 using fabric::QueueState;
 
-Result<fabric::RingPtr> create_ring(const ConnectedControlConfig& config, const char* what,
+Result<fabric::RingPtr> create_ring(const ConnectedControlConfig& config,
+                                    const UdDatapathConfig& datapath, const char* what,
                                     unsigned element) {
-  const std::string name = fmt::format("soft{}_qp_{}", config.datapath.config().port_id, what);
+  const std::string name = fmt::format("soft{}_qp_{}_{}", datapath.port_id, what, datapath.worker);
   fabric::RingPtr ring{rte_ring_create_elem(name.c_str(), element, ConnectedControl::kRingSize,
                                             config.socket_id,
                                             RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ)};
@@ -33,33 +34,38 @@ bool is_psn(std::uint32_t psn) {
 
 Result<std::unique_ptr<ConnectedControl>> ConnectedControl::create(
     const ConnectedControlConfig& config) {
-  Result<fabric::RingPtr> commands = create_ring(config, "down", sizeof(QueueCommand));
-  if (!commands) return tl::make_unexpected(commands.error());
-  Result<fabric::RingPtr> events = create_ring(config, "up", sizeof(fabric::QueueEvent));
-  if (!events) return tl::make_unexpected(events.error());
-  return std::unique_ptr<ConnectedControl>{
-      new ConnectedControl{config, std::move(*commands), std::move(*events)}};
+  std::vector<Lane> lanes;
+  for (const auto& datapath : config.datapaths) {
+    auto commands = create_ring(config, datapath->config(), "down", sizeof(QueueCommand));
+    if (!commands) return tl::make_unexpected(commands.error());
+    auto events = create_ring(config, datapath->config(), "up", sizeof(fabric::QueueEvent));
+    if (!events) return tl::make_unexpected(events.error());
+    lanes.push_back({.commands = std::move(*commands), .events = std::move(*events)});
+  }
+  return std::unique_ptr<ConnectedControl>{new ConnectedControl{config, std::move(lanes)}};
 }
 
-ConnectedControl::ConnectedControl(const ConnectedControlConfig& config, fabric::RingPtr commands,
-                                   fabric::RingPtr events)
-    : config_{config},
-      commands_{std::move(commands)},
-      events_{std::move(events)},
-      port_{std::make_unique<ConnectedPort>(
-          config.datapath, config.datapath.config(),
-          ConnectedPortConfig{.tsc_hz = config.tsc_hz,
-                              .kept_mbufs = config.message_mbufs / 2,
-                              .begun_mbufs = config.message_mbufs / 2,
-                              .commands = commands_.get(),
-                              .events = events_.get()})} {
-  config.datapath.publish(port_.get());
+ConnectedControl::ConnectedControl(const ConnectedControlConfig& config, std::vector<Lane> lanes)
+    : config_{config}, lanes_{std::move(lanes)} {
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    UdDatapath& datapath = *config.datapaths[i];
+    lanes_[i].port =
+        std::make_unique<ConnectedPort>(datapath, datapath.config(),
+                                        ConnectedPortConfig{.tsc_hz = config.tsc_hz,
+                                                            .kept_mbufs = config.message_mbufs / 2,
+                                                            .begun_mbufs = config.message_mbufs / 2,
+                                                            .workers = &workers_,
+                                                            .commands = lanes_[i].commands.get(),
+                                                            .events = lanes_[i].events.get()});
+    datapath.publish(lanes_[i].port.get());
+  }
 }
 
 ConnectedControl::~ConnectedControl() {
   for (const auto& q : queues_)
-    if (q) port_->discard(*q);
-  for (const auto& q : closing_) port_->discard(*q);
+    if (q) q->port.discard(*q);
+  for (const Lane& lane : lanes_)
+    for (const auto& q : lane.closing) q->port.discard(*q);
 }
 
 Result<fabric::ReceiveQueue*> ConnectedControl::create_receive_queue(
@@ -71,7 +77,11 @@ Result<fabric::ReceiveQueue*> ConnectedControl::create_receive_queue(
   if (config.max_message == 0 || config.max_message > fabric::kMaxMessage)
     return fail(Errc::kInvalidArgument, "{}: invalid message size {}, allowed: 1-{} octets",
                 config_.name, config.max_message, fabric::kMaxMessage);
-  receive_queues_.push_back(std::make_unique<SoftReceiveQueue>(*port_, config));
+  if (config.worker >= lanes_.size())
+    return fail(Errc::kInvalidArgument, "{}: receive queue for worker {}, but {} have queue pairs",
+                config_.name, config.worker, lanes_.size());
+  receive_queues_.push_back(
+      std::make_unique<SoftReceiveQueue>(*lanes_[config.worker].port, config));
   return receive_queues_.back().get();
 }
 
@@ -95,7 +105,8 @@ bool ConnectedControl::uses(std::uint32_t qpn) const {
   const auto is = [qpn](const auto& q) { return q && q->qpn() == qpn; };
   const std::uint32_t place = ConnectedTable::place(qpn);
   return (place < queues_.size() && is(queues_[place])) ||
-         std::any_of(closing_.begin(), closing_.end(), is);
+         std::ranges::any_of(
+             lanes_, [&](const Lane& lane) { return std::ranges::any_of(lane.closing, is); });
 }
 
 /// Returns the next unused QPN of the place that is free for longest; empty: no place is free.
@@ -111,7 +122,7 @@ std::optional<std::uint32_t> ConnectedControl::free_qpn() {
     const std::uint32_t qpn = ConnectedTable::qpn(place, generations_[place]++);
     constexpr std::uint32_t kFirstFreeQpn = 2;
     if (qpn >= kFirstFreeQpn && qpn != wire::kMulticastQpn &&
-        config_.datapath.table().queue(qpn) == nullptr) {
+        config_.datapaths.front()->table().queue(qpn) == nullptr) {
       free_places_.pop_front();
       return qpn;
     }
@@ -138,11 +149,12 @@ Result<fabric::ConnectedQueue*> ConnectedControl::create_queue(
   if (!qpn)
     return fail(Errc::kNoResources, "{}: all {} connected queues are in use", config_.name,
                 ConnectedTable::kCapacity);
-  auto q = std::make_unique<SoftConnectedQueue>(*port_, *qpn, config);
+  auto q = std::make_unique<SoftConnectedQueue>(*qpn, config);
   q->set_pkey(own_pkey(config.pkey));
   ++q->receive_queue.users;
   const std::uint32_t place = ConnectedTable::place(*qpn);
-  port_->queues().set(place, q.get());
+  workers_.set(place, q->port.worker());
+  q->port.queues().set(place, q.get());
   queues_[place] = std::move(q);
   return queues_[place].get();
 }
@@ -150,8 +162,8 @@ Result<fabric::ConnectedQueue*> ConnectedControl::create_queue(
 void ConnectedControl::destroy_queue(SoftConnectedQueue& q) {
   expects_management();
   const std::uint32_t place = ConnectedTable::place(q.qpn());
-  port_->queues().set(place, nullptr);
-  closing_.push_back(std::move(queues_[place]));
+  q.port.queues().set(place, nullptr);
+  lanes_[q.port.worker()].closing.push_back(std::move(queues_[place]));
   command(q, QueueCommand::Op::kClose);
 }
 
@@ -162,7 +174,7 @@ Status ConnectedControl::check_path(const fabric::ReadyToReceive& attr) const {
                 attr.path_mtu, config_.attr.mtu);
   // Head with GRH, BTH, immediate or AETH, payload, pad, ICRC.
   const std::size_t frame = kGlobalHeadLen + sizeof(wire::Bth) + 4 + mtu + 3 + wire::kIcrcLen;
-  const std::size_t room = rte_pktmbuf_data_room_size(config_.datapath.config().pool);
+  const std::size_t room = rte_pktmbuf_data_room_size(config_.datapaths.front()->config().pool);
   if (room < frame)
     return fail(Errc::kInvalidArgument,
                 "{}: path MTU {} requires frames of {} octets, mbufs hold {}", config_.name, mtu,
@@ -239,23 +251,26 @@ void ConnectedControl::set_error(SoftConnectedQueue& q) {
 }
 
 void ConnectedControl::command(SoftConnectedQueue& q, QueueCommand::Op op) {
-  unsent_.push_back({.queue = &q, .op = op});
-  send_commands();
+  Lane& lane = lanes_[q.port.worker()];
+  lane.unsent.push_back({.queue = &q, .op = op});
+  send_commands(lane);
 }
 
-void ConnectedControl::send_commands() {
-  while (!unsent_.empty() &&
-         rte_ring_sp_enqueue_elem(commands_.get(), &unsent_.front(), sizeof(QueueCommand)) == 0)
-    unsent_.pop_front();
+void ConnectedControl::send_commands(Lane& lane) {
+  while (!lane.unsent.empty() && rte_ring_sp_enqueue_elem(lane.commands.get(), &lane.unsent.front(),
+                                                          sizeof(QueueCommand)) == 0)
+    lane.unsent.pop_front();
 }
 
-/// Frees the queues that the worker has released.
+/// Frees the queues that their workers have released.
 void ConnectedControl::reclaim() {
-  send_commands();
-  // Acquire: pairs with the worker's last store to the queue.
-  while (!closing_.empty() && closing_.front()->closed.load(std::memory_order_acquire)) {
-    release(std::move(closing_.front()));
-    closing_.pop_front();
+  for (Lane& lane : lanes_) {
+    send_commands(lane);
+    // Acquire: pairs with the worker's last store to the queue.
+    while (!lane.closing.empty() && lane.closing.front()->closed.load(std::memory_order_acquire)) {
+      release(std::move(lane.closing.front()));
+      lane.closing.pop_front();
+    }
   }
   std::erase_if(closing_receive_queues_, [this](SoftReceiveQueue* queue) {
     if (queue->users != 0) return false;
@@ -295,9 +310,15 @@ std::optional<fabric::QueueEvent> ConnectedControl::next_event() {
   expects_management();
   reclaim();
   fabric::QueueEvent event;
-  while (rte_ring_sc_dequeue_elem(events_.get(), &event, sizeof(event)) == 0)
-    if (port_->queues().find(event.qpn) != nullptr) return event;
+  for (const Lane& lane : lanes_)
+    while (rte_ring_sc_dequeue_elem(lane.events.get(), &event, sizeof(event)) == 0)
+      if (lane.port->queues().find(event.qpn) != nullptr) return event;
   return std::nullopt;
+}
+
+bool ConnectedControl::events_pending() const {
+  return std::ranges::any_of(
+      lanes_, [](const Lane& lane) { return rte_ring_empty(lane.events.get()) == 0; });
 }
 
 }  // namespace ipoib::soft

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ namespace ipoib::soft {
 struct ConnectedControlConfig {
   const std::string& name;
   const fabric::PortAttr& attr;
-  UdDatapath& datapath;
+  std::span<const std::unique_ptr<UdDatapath>> datapaths;  ///< Indexed by worker.
   AhTable& ahs;
   std::uint64_t tsc_hz;
   std::uint32_t message_mbufs;  ///< See SoftHcaConfig.
@@ -54,7 +55,7 @@ class ConnectedControl {
   void set_error(SoftConnectedQueue& q);
   [[nodiscard]] static fabric::ConnectedQueueInfo info(const SoftConnectedQueue& q);
   std::optional<fabric::QueueEvent> next_event();
-  [[nodiscard]] bool events_pending() const { return rte_ring_empty(events_.get()) == 0; }
+  [[nodiscard]] bool events_pending() const;
 
   /// Called when the port's P_Keys or its state changed.
   void on_port_change();
@@ -62,28 +63,33 @@ class ConnectedControl {
   [[nodiscard]] bool uses(std::uint32_t qpn) const;
 
  private:
-  ConnectedControl(const ConnectedControlConfig& config, fabric::RingPtr commands,
-                   fabric::RingPtr events);
+  /// The queues of one worker, and the rings between it and management.
+  struct Lane {
+    fabric::RingPtr commands;
+    fabric::RingPtr events;
+    std::deque<QueueCommand> unsent{};
+    std::unique_ptr<ConnectedPort> port{};
+    std::deque<std::unique_ptr<SoftConnectedQueue>> closing{};  ///< Until the worker releases them.
+  };
+
+  ConnectedControl(const ConnectedControlConfig& config, std::vector<Lane> lanes);
   [[nodiscard]] std::uint16_t own_pkey(std::uint16_t partition) const;
   [[nodiscard]] Status check_path(const fabric::ReadyToReceive& attr) const;
   [[nodiscard]] std::optional<std::uint32_t> free_qpn();
   void command(SoftConnectedQueue& q, QueueCommand::Op op);
-  void send_commands();
+  static void send_commands(Lane& lane);
   void reclaim();
   void release(std::unique_ptr<SoftConnectedQueue> q);
 
   ConnectedControlConfig config_;
-  fabric::RingPtr commands_;
-  fabric::RingPtr events_;
-  std::deque<QueueCommand> unsent_;
-  std::unique_ptr<ConnectedPort> port_;
+  ConnectedWorkers workers_;
+  std::vector<Lane> lanes_;  ///< Indexed by worker.
   std::vector<std::unique_ptr<SoftReceiveQueue>> receive_queues_;
   std::vector<SoftReceiveQueue*> closing_receive_queues_;  ///< Kept until their last user is gone.
   /// Indexed by place in the ConnectedTable, for all places ever used.
   std::vector<std::unique_ptr<SoftConnectedQueue>> queues_;
   std::vector<std::uint32_t> generations_;
   std::deque<std::uint32_t> free_places_;  ///< The place that is free for longest comes first.
-  std::deque<std::unique_ptr<SoftConnectedQueue>> closing_;  ///< Until the worker releases them.
 };
 
 }  // namespace ipoib::soft

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Worker side of the connected transports of a port. The datapath passes RC and UC frames to
-// receive(); poll() does all other work (ACKs, retransmits, timers). All queues share one burst of
-// outgoing frames.
+// One worker's side of the connected transports of a port. The datapath passes RC and UC frames to
+// receive(); poll() does all other work (ACKs, retransmits, timers). All queues of the worker share
+// one burst of outgoing frames.
 //
 // connected_port.cc: the loop, commands, events; connected_rx.cc: checks of a frame and reassembly;
 // rc_responder.cc, rc_requester.cc, uc_receiver.cc: the protocols; connected_tx.cc: frames to send.
@@ -85,11 +85,12 @@ struct ConnectedPortConfig {
   std::uint64_t tsc_hz = 0;
   std::uint32_t kept_mbufs = 0;   ///< Limit for messages to send: queued, or sent without an ACK.
   std::uint32_t begun_mbufs = 0;  ///< Limit for messages that have begun to arrive.
-  rte_ring* commands = nullptr;   ///< QueueCommand; the worker is the only consumer.
-  rte_ring* events = nullptr;     ///< fabric::QueueEvent; the worker is the only producer.
+  const ConnectedWorkers* workers = nullptr;  ///< All queues of the HCA are in it.
+  rte_ring* commands = nullptr;               ///< QueueCommand; the worker is the only consumer.
+  rte_ring* events = nullptr;  ///< fabric::QueueEvent; the worker is the only producer.
 };
 
-/// Worker lcore only, except queues(), discard(), the constructor and the destructor.
+/// Worker lcore only, except queues(), worker(), discard(), the constructor and the destructor.
 ///
 /// Every frame passed to receive() becomes part of a message, or is an ACK, or is freed and counted
 /// under one Drop.
@@ -127,8 +128,14 @@ class alignas(64) ConnectedPort {
   std::uint16_t tx_burst(SoftConnectedQueue& q, rte_mbuf** pkts, std::uint16_t n) noexcept;
   std::uint16_t rx_burst(SoftReceiveQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
 
-  /// Any thread may read it; only the management lcore writes.
+  /// The queues of this worker. Any thread may read it; only the management lcore writes.
   [[nodiscard]] ConnectedTable& queues() noexcept { return queues_; }
+  /// Number of this worker (UdDatapathConfig::worker).
+  [[nodiscard]] unsigned worker() const noexcept { return hca_.worker; }
+  /// The worker to which receive() with this QPN belongs.
+  [[nodiscard]] unsigned worker_of(std::uint32_t qpn) const noexcept {
+    return config_.workers->worker_of(qpn);
+  }
 
   /// Frees the messages of a queue. Worker lcore, or the management lcore when no worker uses the
   /// HCA any more.

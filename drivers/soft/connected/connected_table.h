@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The connected queue pairs of a port by QPN. The low bits of a QPN are a place in the table, the
+// The connected queue pairs of a port by QPN. The low bits of a QPN are a place in the tables, the
 // high bits count the uses of that place: a lookup is one load, and a new connection changes
-// nothing for the others.
+// nothing for the others. Each worker has a table of its own queue pairs, because it alone knows
+// until when it uses one; all share the table of workers.
 #pragma once
 
 #include <array>
@@ -14,6 +15,7 @@
 
 namespace ipoib::soft {
 
+/// The queue pairs of one worker.
 class ConnectedTable {
  public:
   static constexpr unsigned kPlaceBits = 14;
@@ -46,6 +48,24 @@ class ConnectedTable {
   using Queues = std::array<std::atomic<SoftConnectedQueue*>, kCapacity>;
   std::unique_ptr<Queues> owned_ = std::make_unique<Queues>();
   Queues& queues_ = *owned_;
+};
+
+/// The worker of the queue pair at each place. A place that is free keeps its last worker.
+class ConnectedWorkers {
+ public:
+  /// Any thread.
+  [[nodiscard]] unsigned worker_of(std::uint32_t qpn) const noexcept {
+    return workers_[ConnectedTable::place(qpn)].load(std::memory_order_relaxed);
+  }
+  /// Management lcore.
+  void set(std::uint32_t place, unsigned worker) noexcept {
+    expects_management();
+    expects(place < workers_.size() && worker <= 0xff, "the place is in the table");
+    workers_[place].store(static_cast<std::uint8_t>(worker), std::memory_order_relaxed);
+  }
+
+ private:
+  std::array<std::atomic<std::uint8_t>, ConnectedTable::kCapacity> workers_{};
 };
 
 }  // namespace ipoib::soft

@@ -200,7 +200,7 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
                                 spec.payload_len + pad + static_cast<std::uint32_t>(wire::kIcrcLen);
   const bool limited = (kind.route & AhKind::kLimited) != 0;
   if (limited &&
-      !hca_.ahs->bucket(q.ah, /*worker=*/0).take(iba_len, hca_.tsc(), hca_.rate_burst_tsc))
+      !hca_.ahs->bucket(q.ah, hca_.worker).take(iba_len, hca_.tsc(), hca_.rate_burst_tsc))
       [[unlikely]]
     return {.blocked = true};
   const std::uint32_t len =
@@ -213,7 +213,7 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
     m = spec.payload_len != 0 ? rte_pktmbuf_alloc(hca_.pool)
                               : alloc_control(hca_.pool, hca_.control_pool);
     if (m == nullptr) [[unlikely]] {
-      if (limited) hca_.ahs->bucket(q.ah, /*worker=*/0).give_back(iba_len);
+      if (limited) hca_.ahs->bucket(q.ah, hca_.worker).give_back(iba_len);
       return {.blocked = true};
     }
     if (spec.whole != nullptr && !local) [[unlikely]]

@@ -16,8 +16,8 @@ namespace ipoib::soft {
 
 class ConnectedPort;
 
-/// Worker lcore, except the constructor, the destructor, max_message() and `users`. The management
-/// lcore may call give_back_buffer() when no worker uses the HCA any more.
+/// Worker lcore, except the constructor, the destructor, port(), max_message() and `users`. The
+/// management lcore may call give_back_buffer() when no worker uses the HCA any more.
 class alignas(64) SoftReceiveQueue final : public fabric::ReceiveQueue {
  public:
   SoftReceiveQueue(ConnectedPort& port, const fabric::ReceiveQueueConfig& config)
@@ -31,6 +31,7 @@ class alignas(64) SoftReceiveQueue final : public fabric::ReceiveQueue {
     while (!empty()) rte_pktmbuf_free(whole_[head_++ & mask_]);
   }
 
+  [[nodiscard]] ConnectedPort& port() const noexcept { return port_; }
   [[nodiscard]] std::uint32_t max_message() const noexcept { return max_message_; }
 
   [[nodiscard]] bool has_buffer() const noexcept { return free_ != 0; }

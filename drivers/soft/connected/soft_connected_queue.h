@@ -76,10 +76,10 @@ struct Responder {
 /// Worker lcore, except where a comment says otherwise.
 class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, public Timed {
  public:
-  SoftConnectedQueue(ConnectedPort& owner, std::uint32_t qpn, const fabric::ConnectedQueueConfig& c)
+  SoftConnectedQueue(std::uint32_t qpn, const fabric::ConnectedQueueConfig& c)
       : ConnectedQueue{qpn, c.transport, &SoftConnectedQueue::tx},
-        port{owner},
         receive_queue{static_cast<SoftReceiveQueue&>(*c.receive_queue)},
+        port{receive_queue.port()},
         partition{c.pkey},
         send_depth{c.send_depth} {}
 
@@ -119,8 +119,8 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
   }
 
   // The management lcore writes these before the state makes them valid; the worker reads them.
-  ConnectedPort& port;
   SoftReceiveQueue& receive_queue;
+  ConnectedPort& port;
   std::uint16_t partition;  ///< P_Key given at creation, even if the port's table lacks it now.
   std::uint16_t send_depth;
   std::uint16_t peer_lid = 0;

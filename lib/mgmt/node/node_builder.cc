@@ -508,7 +508,8 @@ Status NodeBuilder::connect_workers() {
     for (const auto& p : parts_.ports) config.queues[p->config().id] = p->queues_of(i);
     for (const auto& l : parts_.links) config.queues[l->config().id].ud = l->queue_of(i, n);
     for (const auto& h : parts_.hcas)
-      if (h->owner == i && h->hca->poll_function() != nullptr) config.hcas.push_back(h->hca.get());
+      if (h->owner == i && h->hca->poll_function() != nullptr)
+        config.hcas.push_back({.hca = h->hca.get()});
     config.settings = &parts_.tables.settings;
     config.up = handle.channel->up();
     config.down = handle.channel->down();

@@ -35,7 +35,7 @@ struct End {
   fabric::ReceiveQueue* rx = nullptr;
   std::vector<fabric::ConnectedQueue*> queues;
 
-  void poll() const { hca->poll_function()(*hca, soft::UdDatapath::kBurst); }
+  void poll() const { hca->poll_function()(*hca, 0, soft::UdDatapath::kBurst); }
 };
 
 class Pair {

@@ -77,7 +77,7 @@ class Side final : link::NeighbourPaths, link::ConnectionActions {
   void loop() {
     connections_->tick(now_);
     manager_->tick(now_);
-    hca_->poll_function()(*hca_, soft::UdDatapath::kBurst);
+    hca_->poll_function()(*hca_, 0, soft::UdDatapath::kBurst);
     while (auto mad = hca_->mad_port().receive()) {
       pretend(*mad);
       manager_->on_mad(*mad, now_);

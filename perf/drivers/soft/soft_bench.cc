@@ -142,7 +142,7 @@ void soft_receive(benchmark::State& state) {
   Bench bench{state.range(2) != 0};
   const auto poll = bench.hca_->poll_function();
   receive(state, bench, state.range(1) != 0, [&](rte_mbuf** pkts) {
-    poll(*bench.hca_, kBurst);
+    poll(*bench.hca_, 0, kBurst);
     return bench.queue_->rx_burst(pkts, kBurst);
   });
 }

@@ -235,7 +235,7 @@ void soft_receive_send(benchmark::State& state) {
   measure(state, [&](std::uint16_t n) {
     std::uint16_t got = 0;
     while (got < n) {
-      poll(*hca, n);
+      poll(*hca, 0, n);
       const std::uint16_t more = queue.rx_burst(&pkts[got], static_cast<std::uint16_t>(n - got));
       if (more == 0) return false;
       got = static_cast<std::uint16_t>(got + more);

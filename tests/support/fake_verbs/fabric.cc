@@ -322,7 +322,8 @@ bool Fabric::lockless(std::uint32_t qpn) {
   const Qp& qp = *state.qps.at(qpn);
   const auto of_thread = [](const ibv_pd* pd) { return static_cast<const Pd*>(pd)->td != nullptr; };
   return of_thread(qp.qp_base.pd) && qp.send_cq().single_threaded && qp.recv_cq().single_threaded &&
-         (qp.srq() == nullptr || of_thread(qp.srq()->pd));
+         (qp.srq() == nullptr ||
+          static_cast<const Pd*>(qp.srq()->pd)->td == static_cast<const Pd*>(qp.qp_base.pd)->td);
 }
 
 const void* Fabric::thread_of(std::uint32_t qpn) {

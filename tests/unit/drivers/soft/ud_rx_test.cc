@@ -461,7 +461,7 @@ TEST_F(SoftRx, BurstsKeepTheirOrderAndLoseWhatIsSpoilt) {
 TEST_F(SoftRx, ReadsNoMoreThanItIsAskedFor) {
   for (int i = 0; i < 20; ++i) put_on_cable(0, local_shape().frame);
   for (const std::size_t burst : {5U, 1U, 14U}) {
-    node_.hca->poll_function()(*node_.hca, static_cast<std::uint16_t>(burst));
+    node_.hca->poll_function()(*node_.hca, 0, static_cast<std::uint16_t>(burst));
     const auto pkts = node_.receive();
     EXPECT_EQ(pkts.size(), burst);
     for (rte_mbuf* m : pkts) rte_pktmbuf_free(m);

@@ -218,6 +218,72 @@ TEST_P(VerbsConnectedTest, QueuesAreOfOneThread) {
   EXPECT_TRUE(fabric_.lockless(a_.queue->qpn()));
 }
 
+/// Each side has a second receive queue and connection, of worker 1.
+class VerbsConnectedWorkers : public VerbsConnectedTest {
+ protected:
+  void SetUp() override {
+    VerbsConnectedTest::SetUp();
+    first_[0] = {nullptr, a_.receive, a_.queue};
+    first_[1] = {nullptr, b_.receive, b_.queue};
+    for (End* end : {&a_, &b_}) {
+      end->receive =
+          end->node->hca
+              ->create_receive_queue({.depth = kBuffers, .max_message = kMaxMessage, .worker = 1})
+              .value();
+      pass(*end->node);
+      end->queue = make_queue(*end);
+    }
+    join();
+  }
+  std::array<End, 2> first_;  ///< The queues of worker 0.
+};
+
+TEST_P(VerbsConnectedWorkers, P14_QueuesOfTwoWorkersAreOfTwoThreads) {
+  EXPECT_TRUE(fabric_.lockless(a_.queue->qpn()));
+  EXPECT_TRUE(fabric_.lockless(first_[0].queue->qpn()));
+  EXPECT_NE(fabric_.thread_of(a_.queue->qpn()), fabric_.thread_of(first_[0].queue->qpn()));
+}
+
+TEST_P(VerbsConnectedWorkers, P14_EachReceivesTheMessagesOfItsConnections) {
+  EXPECT_EQ(send(a_, {60, 5000}), 2);
+  EXPECT_TRUE(receive(first_[1]).empty());
+  EXPECT_EQ(take(receive(b_)), expected({60, 5000}));
+  EXPECT_EQ(send(first_[0], {60}), 1);
+  EXPECT_TRUE(receive(b_).empty());
+  EXPECT_EQ(take(receive(first_[1])).size(), 1U);
+}
+
+TEST_P(VerbsConnectedWorkers, P14_DropsOfEachWorkerCountAndStay) {
+  a_.node->device->cleans_cq = b_.node->device->cleans_cq = false;
+  EXPECT_EQ(send(a_, {60, 61}), 2);
+  EXPECT_EQ(send(first_[0], {60}), 1);
+  b_.node->hca->destroy_connected_queue(*first_[1].queue);
+  destroy_peer();
+  EXPECT_TRUE(receive(b_).empty());
+  EXPECT_EQ(b_.node->drops(Drop::kIbQpn), 2U);
+  EXPECT_TRUE(receive(first_[1]).empty());
+  EXPECT_EQ(b_.node->drops(Drop::kIbQpn), 3U);
+  b_.node->hca->destroy_receive_queue(*b_.receive);
+  EXPECT_EQ(b_.node->drops(Drop::kIbQpn), 3U);
+  b_.receive = nullptr;
+  for (const End* end : {&a_, &first_[0]}) EXPECT_TRUE(receive(*end).empty());
+}
+
+// Its completions have to be polled before the queue pair goes, and it does not poll.
+TEST_P(VerbsConnectedWorkers, P14_WorkerThatHangsKeepsOnlyItsOwnQueuePairs) {
+  const unsigned before = fabric_.live().qps;
+  b_.node->hca->destroy_connected_queue(*first_[1].queue);
+  destroy_peer();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(receive(b_).empty());
+    pass(*b_.node);
+  }
+  EXPECT_EQ(fabric_.live().qps, before - 1) << "worker 0 hangs";
+  EXPECT_TRUE(receive(first_[1]).empty());
+  pass(*b_.node);
+  EXPECT_EQ(fabric_.live().qps, before - 2);
+}
+
 TEST_P(VerbsConnectedTest, DeviceSaysWhatItSends) {
   const auto able = a_.node->hca->capabilities();
   EXPECT_EQ(able.max_segments, 30);
@@ -587,6 +653,9 @@ std::string name_of(const testing::TestParamInfo<Way>& way) {
 INSTANTIATE_TEST_SUITE_P(Ways, VerbsConnectedTest,
                          testing::Values(Way{Transport::kRc, true}, Way{Transport::kRc, false},
                                          Way{Transport::kUc, true}, Way{Transport::kUc, false}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Ways, VerbsConnectedWorkers,
+                         testing::Values(Way{Transport::kRc, true}, Way{Transport::kUc, false}),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Ways, VerbsReliableTest,
                          testing::Values(Way{Transport::kRc, true}, Way{Transport::kRc, false}),

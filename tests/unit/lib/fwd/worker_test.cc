@@ -193,7 +193,7 @@ TEST_F(WorkerTest, RefusesAConfigurationThatCannotWork) {
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.prefixes = nullptr; }));
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.rcu = nullptr; }));
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.fragment_pool = nullptr; }));
-  EXPECT_TRUE(refused([](WorkerConfig& c) { c.hcas.push_back(nullptr); }));
+  EXPECT_TRUE(refused([](WorkerConfig& c) { c.hcas.push_back({}); }));
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.punt.interval_us = 0; }));
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.neighbour_capacity = 0; }));
   EXPECT_TRUE(refused([](WorkerConfig& c) { c.queues.pop_back(); }));
@@ -205,9 +205,9 @@ TEST_F(WorkerTest, RefusesAConfigurationThatCannotWork) {
 }
 
 /// A device without hardware of its own, which a worker polls once per loop.
-class PolledHca final : public fabric::Hca {
+class CountingHca final : public fabric::Hca {
  public:
-  PolledHca() : Hca{"polled", {.poll = &PolledHca::poll}} {}
+  CountingHca() : Hca{"polled", {.poll = &CountingHca::poll}} {}
   int polls = 0;
   std::uint32_t frames = 0;  ///< Read by each poll.
   std::uint16_t asked = 0;   ///< Burst size of the last poll.
@@ -227,17 +227,18 @@ class PolledHca final : public fabric::Hca {
 
  private:
   static tl::unexpected<Error> none() { return fail(Errc::kUnavailable, "nothing to test here"); }
-  static std::uint32_t poll(Hca& hca, std::uint16_t burst) noexcept {
-    static_cast<PolledHca&>(hca).asked = burst;
-    ++static_cast<PolledHca&>(hca).polls;
-    return static_cast<PolledHca&>(hca).frames;
+  static std::uint32_t poll(Hca& hca, unsigned worker, std::uint16_t burst) noexcept {
+    EXPECT_EQ(worker, 3U);
+    static_cast<CountingHca&>(hca).asked = burst;
+    ++static_cast<CountingHca&>(hca).polls;
+    return static_cast<CountingHca&>(hca).frames;
   }
   fabric::PortAttr attr_;
 };
 
 TEST_F(WorkerTest, P07_PollsDevicesOncePerLoop) {
-  PolledHca hca;
-  configs[0].hcas = {&hca};
+  CountingHca hca;
+  configs[0].hcas = {{.hca = &hca, .worker = 3}};
   start();
   loop();
   loop();

@@ -55,9 +55,9 @@ class LimitedHca final : public fabric::Hca {
   [[nodiscard]] DropTotals drops() const override { return hca_->drops(); }
 
  private:
-  static std::uint32_t poll(fabric::Hca& self, std::uint16_t burst) noexcept {
+  static std::uint32_t poll(fabric::Hca& self, unsigned worker, std::uint16_t burst) noexcept {
     fabric::Hca& hca = *static_cast<LimitedHca&>(self).hca_;
-    return hca.poll_function()(hca, burst);
+    return hca.poll_function()(hca, worker, burst);
   }
 
   std::unique_ptr<fabric::Hca> hca_;
