@@ -103,6 +103,7 @@ Result<Output> show_connection(const mgmt::NodeFaces& node, const Match& match) 
                          {"ROLE", "role"},
                          {"STATE", "state"},
                          {"SENDING", "sending"},
+                         {"WORKER", "worker"},
                          {"QPN", "qpn"},
                          {"PEER QPN", "peer_qpn"},
                          {"MTU", "mtu"},

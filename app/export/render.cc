@@ -332,6 +332,7 @@ Json to_json(const link::ConnectionInfo& c) {
           {"state", c.state},
           {"queue_state", fabric::to_string(c.queue.state)},
           {"queue_error", fabric::to_string(c.queue.error)},
+          {"worker", c.worker},
           {"qpn", c.qpn},
           {"peer_qpn", c.peer_qpn},
           {"mtu", c.mtu},

@@ -99,7 +99,7 @@ bool usable(const Context& c, const table::Neighbour& n) noexcept {
              n.qpn >> 24 == 0;
     case table::NeighbourMode::kRc:
     case table::NeighbourMode::kUc:
-      return c.interfaces[n.iface].receive_queue != nullptr && n.queue != nullptr;
+      return c.interfaces[n.iface].connected && n.queue != nullptr && c.tx.can_reach(n);
     case table::NeighbourMode::kUdFrame:
     case table::NeighbourMode::kUdGroupFrame: break;  // management does not know them
   }

@@ -185,7 +185,7 @@ class LinkTx {
 
   [[gnu::noinline]] void send_connected(const table::Neighbour& to, rte_mbuf* m,
                                         DropBin& bin) noexcept {
-    if (!c_.tx.has_connections(to.iface)) end();  // the batch may have the queue to the owner
+    if (!c_.tx.has_connection(to)) end();  // the batch may have the queue to that worker
     link_output(c_, to, *entry_, kType, m, bin);
   }
   void begin(table::InterfaceId iface) noexcept {

@@ -365,7 +365,7 @@ void Tracer::add_left(const Departure& d) noexcept {
     if (i >= d.taken)
       add_or_count(*record, trace::Dropped{d.unsent, iface});
     else if (d.handoff)
-      add_or_count(*record, trace::HandedOff{interfaces_[iface].owner, iface});
+      add_or_count(*record, trace::HandedOff{d.worker, iface});
     else
       add_or_count(*record, trace::Sent{iface, d.mode, 1, d.lost});
   }

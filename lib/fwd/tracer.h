@@ -124,6 +124,7 @@ class Tracer {
     table::InterfaceId iface = table::kNoInterface;  ///< Unset for a handoff.
     table::NeighbourMode mode = table::NeighbourMode::kEthernet;
     bool handoff = false;
+    std::uint8_t worker = 0;         ///< The destination of a handoff.
     std::uint16_t taken = 0;         ///< Packets taken, from the front.
     std::uint16_t lost = 0;          ///< Part of `taken`.
     Drop unsent = Drop::kEthTxFull;  ///< Reason of the others.

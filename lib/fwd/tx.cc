@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
@@ -29,28 +28,20 @@ std::uint64_t octets_of(std::span<rte_mbuf* const> pkts) {
 }  // namespace
 
 Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters, Tracer& trace)
-    : counters_{counters}, pool_{config.fragment_pool}, trace_{trace} {
+    : number_{config.number}, counters_{counters}, pool_{config.fragment_pool}, trace_{trace} {
   queues_.reserve(config.interfaces.size() + config.handoff_out.size());
-  owner_of_.resize(config.interfaces.size());
   connected_.reserve(config.interfaces.size());
   connected_of_.resize(config.interfaces.size());
-  std::map<unsigned, Queue*> queue_of_worker;
+  add_workers(config);
   for (std::size_t i = 0; i < config.interfaces.size(); ++i) {
     const InterfaceEntry& entry = config.interfaces[i];
     const InterfaceQueues& own = config.queues[i];
-    if (entry.owner != config.number) {
-      Queue*& q = queue_of_worker[entry.owner];
-      if (q == nullptr) {
-        q = &queues_.emplace_back();
-        q->ring = config.handoff_out[entry.owner];
-      }
-      owner_of_[i] = q;
-    } else if (entry.receive_queue != nullptr) {
+    if (own.receive != nullptr) {
       connected_of_[i] = &connected_.emplace_back();
       connected_of_[i]->iface = static_cast<table::InterfaceId>(i);
     }
     if (!own.eth_tx && own.ud == nullptr) {
-      queue_of_.push_back(owner_of_[i]);
+      queue_of_.push_back(worker_of_[entry.owner]);
       continue;
     }
     Queue& q = queues_.emplace_back();
@@ -64,6 +55,20 @@ Tx::Tx(const WorkerConfig& config, std::span<InterfaceCounters> counters, Tracer
   }
 }
 
+/// Adds queues to the owners of interfaces and, if a link has connections, to all other workers.
+void Tx::add_workers(const WorkerConfig& config) {
+  worker_of_.resize(config.handoff_out.size());
+  const bool connected = std::ranges::any_of(config.interfaces, &InterfaceEntry::connected);
+  for (std::size_t worker = 0; worker < worker_of_.size(); ++worker) {
+    const bool owns = std::ranges::count(config.interfaces, worker, &InterfaceEntry::owner) != 0;
+    if (config.handoff_out[worker] == nullptr || !(owns || connected)) continue;
+    Queue& q = queues_.emplace_back();
+    q.worker = static_cast<std::uint8_t>(worker);
+    q.ring = config.handoff_out[worker];
+    worker_of_[worker] = &q;
+  }
+}
+
 void Tx::name_interface(rte_mbuf* m, table::InterfaceId iface) noexcept {
   fabric::PacketMeta& meta = fabric::meta_of(m);
   meta.tx.iface = iface;
@@ -73,14 +78,14 @@ void Tx::name_interface(rte_mbuf* m, table::InterfaceId iface) noexcept {
 void Tx::enqueue_connected(const table::Neighbour& to, table::NeighbourIndex index,
                            rte_mbuf* m) noexcept {
   expects(to.iface < queue_of_.size() && to.queue != nullptr, "the neighbour has a connection");
-  if (!has_connections(to.iface)) {
+  expects(can_reach(to), "the connection is of this worker or of one with a ring");
+  if (!has_connection(to)) {
     expects_no_batch(to.iface);
-    expects(owner_of_[to.iface] != nullptr, "the owner of a link has its connections");
     fabric::PacketMeta& meta = fabric::meta_of(m);
     meta.tx.ah = index;
     meta.tx.iface = to.iface;
     meta.tx.connected = true;
-    return push(*owner_of_[to.iface], m);
+    return push(*worker_of_[to.worker], m);
   }
   Connected& q = *connected_of_[to.iface];
   q.queues[q.n] = to.queue;
@@ -198,6 +203,7 @@ void Tx::trace_departure(const Queue& q, const Outcome& outcome) noexcept {
                .mode = q.kind == Kind::kEthernet ? table::NeighbourMode::kEthernet
                                                  : table::NeighbourMode::kUd,
                .handoff = q.kind == Kind::kHandoff,
+               .worker = q.worker,
                .taken = outcome.taken,
                .lost = static_cast<std::uint16_t>(outcome.lost.packets),
                .unsent = unsent_reason(q)});

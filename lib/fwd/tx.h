@@ -32,6 +32,7 @@ class Tx {
     std::uint16_t segments = 0;                      ///< Bound of those of any packet.
     std::uint16_t ethdev_queue = 0;                  ///< kEthernet only.
     table::InterfaceId iface = table::kNoInterface;  ///< Unset for kHandoff.
+    std::uint8_t worker = 0;                         ///< kHandoff only.
     /// kIpoib: frames can be sent in this loop; none: not asked yet.
     std::optional<bool> frames;
     std::uint64_t octets = 0;  ///< Octets of the packets without link headers.
@@ -64,7 +65,7 @@ class Tx {
   }
 
   /// Enqueues consecutive packets for one interface, which is looked up once. Call end() before any
-  /// other enqueue, except enqueue_connected() for a link with has_connections().
+  /// other enqueue, except enqueue_connected() with has_connection().
   class Batch {
    public:
     explicit Batch(Tx& tx) noexcept : tx_{tx} {}
@@ -158,12 +159,18 @@ class Tx {
     table::InterfaceId iface_ = table::kNoInterface;
   };
 
-  /// True if this worker has the connections of the link.
-  [[nodiscard]] bool has_connections(table::InterfaceId iface) const noexcept {
-    return connected_of_[iface] != nullptr;
+  /// True if the connection of `to` belongs to this worker.
+  [[nodiscard]] bool has_connection(const table::Neighbour& to) const noexcept {
+    return to.worker == number_;
   }
-  /// Enqueues a packet for the connection of `to`, whose number is `index`. A handoff to the link's
-  /// owner carries the number, because the queue may be gone when the owner takes the packet.
+  /// True if this worker can send over the connection of `to`, or hand packets to its worker.
+  [[nodiscard]] bool can_reach(const table::Neighbour& to) const noexcept {
+    return has_connection(to) ? connected_of_[to.iface] != nullptr
+                              : to.worker < worker_of_.size() && worker_of_[to.worker] != nullptr;
+  }
+  /// Enqueues a packet for the connection of `to`, whose number is `index`. A handoff to the
+  /// connection's worker carries the number, because the queue may be gone when that worker takes the
+  /// packet. Shape: can_reach(to).
   void enqueue_connected(const table::Neighbour& to, table::NeighbourIndex index,
                          rte_mbuf* m) noexcept;
 
@@ -179,7 +186,7 @@ class Tx {
   }
 
  private:
-  /// The connections of an own link: packets in order, each with its queue.
+  /// This worker's connections of a link: packets in order, each with its queue.
   struct alignas(64) Connected {
     std::uint16_t n = 0;
     table::InterfaceId iface = table::kNoInterface;
@@ -192,6 +199,7 @@ class Tx {
     expects(iface < queue_of_.size(), "the interface exists");
     expects(batch_.is(nullptr), "no batch is open");
   }
+  void add_workers(const WorkerConfig& config);
   void push(Queue& q, rte_mbuf* m) noexcept {
     q.octets += std::uint64_t{m->pkt_len} - q.header;
     q.by_handle |= std::uint64_t{1} << q.n;
@@ -229,9 +237,11 @@ class Tx {
 
   std::vector<Queue> queues_;
   std::vector<Queue*> queue_of_;  ///< Indexed by InterfaceId; points into queues_.
-  std::vector<Queue*> owner_of_;  ///< Same index: queue to the owner; null: this is the owner.
+  /// Indexed by worker number: queues to those that this worker hands packets to; null: none.
+  std::vector<Queue*> worker_of_;
   std::vector<Connected> connected_;
   std::vector<Connected*> connected_of_;  ///< Indexed by InterfaceId; into connected_, or null.
+  unsigned number_;                       ///< That of this worker.
   std::span<InterfaceCounters> counters_;
   rte_mempool* pool_;  ///< Pool for copies.
   Tracer& trace_;

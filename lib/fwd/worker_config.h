@@ -38,8 +38,7 @@ enum class InterfaceKind : std::uint8_t { kEthernet, kIpoib };
 
 /// One interface in the view of all workers. Its index in WorkerConfig::interfaces is its
 /// InterfaceId. Workers without a queue of their own to send (InterfaceQueues) hand packets to the
-/// worker `owner`. All links of one Hca that has a poll_function() must have the same owner. The
-/// owner alone has the link's connections.
+/// worker `owner`. All links of one Hca that has a poll_function() must have the same owner.
 struct alignas(64) InterfaceEntry {
   // Fixed before the first worker starts, except the two atomics.
   InterfaceKind kind = InterfaceKind::kEthernet;
@@ -54,8 +53,8 @@ struct alignas(64) InterfaceEntry {
                                       ///< connection. Valid only while `up`.
   /// Mbufs of the longest chain that the device sends (fabric::Capabilities); 1: no chains.
   std::atomic<std::uint16_t> max_segments{1};
-  std::span<fabric::UdQueue* const> ud_queues;    ///< kIpoib: those of all workers.
-  fabric::ReceiveQueue* receive_queue = nullptr;  ///< kIpoib in connected mode: the owner's.
+  std::span<fabric::UdQueue* const> ud_queues;  ///< kIpoib: those of all workers.
+  bool connected = false;                       ///< kIpoib in connected mode.
   // Writer: management lcore, while workers run; relaxed unless stated, because each value is
   // independent.
   std::atomic<bool> up{false};  ///< False: routed packets to it are dropped as kLinkDown.
@@ -152,6 +151,8 @@ struct InterfaceQueues {
   std::vector<std::uint16_t> eth_rx;    ///< kEthernet: receive queues of the ethdev.
   std::optional<std::uint16_t> eth_tx;  ///< kEthernet; none: the owner sends for this worker.
   fabric::UdQueue* ud = nullptr;        ///< kIpoib; null: the owner sends for this worker.
+  /// kIpoib in connected mode: messages of the worker's connections; null: it has none.
+  fabric::ReceiveQueue* receive = nullptr;
 };
 
 /// An Hca whose poll_function() a worker calls once a loop.

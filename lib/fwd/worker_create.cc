@@ -86,10 +86,10 @@ Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::Neighbou
         queue.senders = senders.emplace_back(std::make_unique<fabric::SenderSamples>()).get();
       owned.push_back(queue);
     }
-    if (entry.receive_queue != nullptr && entry.owner == number) {
+    if (config.queues[i].receive != nullptr) {
       queue.ud_queue = nullptr;
       queue.senders = nullptr;
-      queue.receive_queue = entry.receive_queue;
+      queue.receive_queue = config.queues[i].receive;
       owned.push_back(queue);
     }
   }

@@ -131,6 +131,7 @@ struct ConnectionInfo {
   bool active = false;   ///< This side requested it.
   bool sending = false;  ///< Packets to the peer use it.
   std::string_view state;
+  unsigned worker = 0;  ///< It sends and receives all packets of the connection.
   std::uint32_t qpn = 0;
   std::uint32_t peer_qpn = 0;
   std::uint32_t mtu = 0;  ///< Largest IP packet; 0 until known.

@@ -78,6 +78,7 @@ struct alignas(64) Neighbour {
   std::uint64_t mgid_low = 0;               ///< kUdGroupFrame: fabric::FrameHead::mgid_low.
   /// kUd, kUdGroupFrame: a group whose packets go to the all-routers group.
   bool via_routers = false;
+  std::uint8_t worker = 0;     ///< kRc, kUc: number of the worker that `queue` belongs to.
   std::uint16_t mgid_mid = 0;  ///< kUdGroupFrame: fabric::FrameHead::mgid_mid.
   /// Coarse time of the last packet sent through this entry: seconds since the process started.
   /// Writer: the worker (relaxed); reader: management lcore, for ageing and probing.

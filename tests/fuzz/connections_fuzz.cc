@@ -194,7 +194,7 @@ class Harness {
       fabric::PortAttr attr;
       attr.guid = other.address().gid.guid();
       attr.lid = kOther;
-      (void)other.connections->start(other.address(), attr, sim_.now);
+      (void)other.connections->start({other.address()}, attr, sim_.now);
     } else {
       for (const auto& row : port().connections->list(sim_.now))
         if (row.qpn != standing_) (void)port().connections->close(row.handle, sim_.now);

@@ -10,11 +10,16 @@ constexpr std::uint64_t kGuid = 0x0002'c903'0000'0000;
 
 }  // namespace
 
-Result<fabric::ConnectedQueue*> FakeConnectionActions::create_connected(
-    fabric::Transport transport) {
-  if (!has_room) return fail(Errc::kNoResources, "no queue pairs");
-  auto queue = std::make_unique<FakeConnectedQueue>(next_qpn_++, transport);
+Result<fabric::ConnectedQueue*> FakeConnectionActions::create_connected(fabric::Transport transport,
+                                                                        unsigned queue_pair) {
+  if (!has_room || full.contains(queue_pair)) return fail(Errc::kNoResources, "no queue pairs");
+  auto queue = std::make_unique<FakeConnectedQueue>(next_qpn_++, transport, queue_pair);
   return queues.emplace(queue->qpn(), std::move(queue)).first->second.get();
+}
+
+std::size_t FakeConnectionActions::connected_queues(unsigned queue_pair) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      queues, [&](const auto& entry) { return entry.second->queue_pair == queue_pair; }));
 }
 
 void FakeConnectionActions::destroy_connected(fabric::ConnectedQueue& queue) {
@@ -57,8 +62,9 @@ SimSide::~SimSide() {
   kill();
 }
 
-wire::LinkAddr SimSide::address() const {
-  return {0, wire::Be24{0x40U + lid_}, wire::Gid::of(wire::kDefaultGidPrefix, kGuid + lid_)};
+wire::LinkAddr SimSide::address(unsigned queue_pair) const {
+  return {0, wire::Be24{0x1000 * queue_pair + 0x40U + lid_},
+          wire::Gid::of(wire::kDefaultGidPrefix, kGuid + lid_)};
 }
 
 fabric::MadAddress SimSide::mad_address() const {
@@ -93,11 +99,14 @@ void SimSide::start() {
   around.last_used = [this](const wire::IpAddr& to) {
     return talks_to_.contains(to) ? sim_.now : TimePoint::min();
   };
+  around.queues = [this] { return queue_pairs; };
   around.changed = [this](const wire::IpAddr& user, TimePoint) { told.push_back(user); };
   connections =
       std::make_unique<Connections>(config, wire::kDefaultPkey, static_cast<NeighbourPaths&>(*this),
                                     hca, *manager, around, sim_.random());
-  static_cast<void>(connections->start(address(), port, sim_.now));
+  std::vector<wire::LinkAddr> own;
+  for (unsigned i = 0; i < queue_pairs; ++i) own.push_back(address(i));
+  static_cast<void>(connections->start(std::move(own), port, sim_.now));
 }
 
 void SimSide::kill() {
@@ -110,10 +119,15 @@ void SimSide::kill() {
 }
 
 void SimSide::meet(const SimSide& other, std::uint8_t flags) {
-  auto hw = other.address();
+  const auto named_here = other.named.find(address().gid);
+  auto hw = other.address(named_here != other.named.end() ? named_here->second : 0);
   hw.flags = flags;
+  const auto before = neighbours_.find(other.ip());
+  if (before != neighbours_.end() && !wire::HwAddr{before->second}.same_interface(hw))
+    connections->moved(other.ip(), before->second, hw, sim_.now);
+  else
+    connections->acquire(other.ip(), hw, sim_.now);
   neighbours_[other.ip()] = hw;
-  connections->acquire(other.ip(), hw, sim_.now);
 }
 
 void SimSide::lose(const SimSide& other) {
@@ -131,7 +145,9 @@ void SimSide::talk(const SimSide& other, bool on) {
 
 table::Neighbour SimSide::way_to(const SimSide& other) const {
   table::Neighbour n;
-  static_cast<const NeighbourPaths&>(*connections).describe(other.address(), n);
+  const auto known = neighbours_.find(other.ip());
+  static_cast<const NeighbourPaths&>(*connections)
+      .describe(known != neighbours_.end() ? known->second : other.address(), n);
   return n;
 }
 

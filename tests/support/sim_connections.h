@@ -22,11 +22,13 @@ namespace ipoib::link {
 using namespace std::chrono_literals;
 
 struct FakeConnectedQueue final : fabric::ConnectedQueue {
-  FakeConnectedQueue(std::uint32_t qpn, fabric::Transport transport)
+  FakeConnectedQueue(std::uint32_t qpn, fabric::Transport transport, unsigned pair)
       : ConnectedQueue{qpn, transport,
                        [](fabric::ConnectedQueue&, rte_mbuf**, std::uint16_t) noexcept {
                          return std::uint16_t{0};
-                       }} {}
+                       }},
+        queue_pair{pair} {}
+  const unsigned queue_pair;
   fabric::ReadyToReceive receive{};
   fabric::ReadyToSend send{};
   fabric::ConnectedQueueInfo info{};
@@ -35,7 +37,13 @@ struct FakeConnectedQueue final : fabric::ConnectedQueue {
 /// An HCA whose queue pairs are only records.
 class FakeConnectionActions final : public ConnectionActions {
  public:
-  Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport) override;
+  Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport,
+                                                   unsigned queue_pair) override;
+  /// The queue pairs are those of the workers from 10 on.
+  [[nodiscard]] std::uint8_t worker_of(unsigned queue_pair) const override {
+    return static_cast<std::uint8_t>(10 + queue_pair);
+  }
+  [[nodiscard]] std::size_t connected_queues(unsigned queue_pair) const override;
   void destroy_connected(fabric::ConnectedQueue& queue) override;
   Status set_ready_to_receive(fabric::ConnectedQueue& queue,
                               const fabric::ReadyToReceive& attr) override;
@@ -44,6 +52,7 @@ class FakeConnectionActions final : public ConnectionActions {
   [[nodiscard]] fabric::ConnectedQueueInfo info(const fabric::ConnectedQueue& queue) const override;
 
   bool has_room = true;
+  std::set<unsigned> full;  ///< Queue pairs whose workers have no room.
   std::map<std::uint32_t, std::unique_ptr<FakeConnectedQueue>> queues;
 
  private:
@@ -64,13 +73,14 @@ class SimSide final : FakeNeighbourPaths {
   /// Ends the process at once.
   void kill();
   [[nodiscard]] bool alive() const { return connections != nullptr; }
-  [[nodiscard]] wire::LinkAddr address() const;
+  [[nodiscard]] wire::LinkAddr address(unsigned queue_pair = 0) const;
   [[nodiscard]] wire::IpAddr ip() const { return wire::IpAddr::v4(0x0a00'0000U + lid_); }
   [[nodiscard]] std::uint16_t lid() const { return lid_; }
   /// Returns the address of the port as other ports see it.
   [[nodiscard]] fabric::MadAddress mad_address() const;
 
-  /// Makes the other side a neighbour, with these flags in its address.
+  /// Makes the other side a neighbour, at the queue pair in its `named`, with these flags in its
+  /// address. A neighbour that names another queue pair than before moves.
   void meet(const SimSide& other, std::uint8_t flags);
   void meet(const SimSide& other) { meet(other, other.connections->flags()); }
   void lose(const SimSide& other);
@@ -84,6 +94,8 @@ class SimSide final : FakeNeighbourPaths {
   [[nodiscard]] std::vector<ConnectionInfo> up() const;
 
   ConnectionConfig config;
+  unsigned queue_pairs = 1;  ///< UD queue pairs, each of another worker; from the next start() on.
+  std::map<wire::Gid, unsigned> named;  ///< Queue pairs that ports know; no entry: the first.
   bool has_path = true;
   FakeConnectionActions hca;
   std::unique_ptr<cm::Manager> manager;

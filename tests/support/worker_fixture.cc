@@ -304,9 +304,18 @@ void WorkerFixture::start() {
   }
 }
 
+void WorkerFixture::connect(table::InterfaceId link, fabric::ReceiveQueue& messages) {
+  entries[link].connected = true;
+  messages_[link] = &messages;
+}
+
 void WorkerFixture::use_tables(WorkerConfig& c) {
   c.interfaces = entries;
-  if (c.queues.empty()) c.queues = queues_of_owner(entries, c.number);
+  if (c.queues.empty()) {
+    c.queues = queues_of_owner(entries, c.number);
+    for (const auto& [link, messages] : messages_)
+      if (entries[link].owner == c.number) c.queues[link].receive = messages;
+  }
   c.settings = &settings;
   c.doorbell = &doorbell;
   c.next_hops = &hops;

@@ -94,6 +94,8 @@ class WorkerFixture : public testing::Test {
   void share_between_two_workers();
   /// Creates the workers. Before this call the test may change `configs`, `entries` and `settings`.
   void start();
+  /// Puts a link into connected mode: `messages` arrive at its owner. Before start().
+  void connect(table::InterfaceId link, fabric::ReceiveQueue& messages);
   /// Makes a worker with this configuration use the tables of the fixture.
   void use_tables(WorkerConfig& c);
   /// Runs one loop of every worker.
@@ -174,6 +176,7 @@ class WorkerFixture : public testing::Test {
   void make_port(table::InterfaceId iface);
 
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::map<table::InterfaceId, fabric::ReceiveQueue*> messages_;
   std::vector<rte_ring*> rings_;
   /// Indexed by port and queue. Without other configuration workers use queue 0.
   std::array<std::array<rte_ring*, 2>, 2> wire_in_{}, wire_out_{};

@@ -69,7 +69,7 @@ void Connections::look_at(const PeerKey& key, TimePoint now) {
     }
     return forget_if_idle(key);
   }
-  const auto transport = transport_with(p);
+  const auto transport = transport_with(p.flags);
   if (!started_ || config_.open == OpenPolicy::kAccept || p.users.empty() || !transport ||
       has_one_to_send(p))
     return;
@@ -90,17 +90,18 @@ Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport
     return fail(Errc::kNoResources, "the limit of {} connections is reached",
                 config_.max_connections);
   }
-  const auto queue = actions_.create_connected(transport);
-  if (!queue) {
+  const auto made = create_queue(transport);
+  if (!made) {
     ++counters_.no_queue;
-    return tl::make_unexpected(queue.error());
+    return tl::make_unexpected(made.error());
   }
+  fabric::ConnectedQueue& queue = *made->queue;
   cm::ConnectParams params;
   params.to = {.lid = path->attr.dlid, .sl = path->attr.sl, .pkey = pkey_};
   if (path->attr.global) params.to.gid = path->attr.dgid;
   params.service_id = wire::ipoib_service_id(p.form, key.qpn);
   params.transport = cm_transport(transport);
-  params.qpn = (*queue)->qpn();
+  params.qpn = queue.qpn();
   params.starting_psn = random_psn();
   params.srq = true;
   params.retry_count = config_.retry_count;
@@ -109,14 +110,20 @@ Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport
   params.primary = path_there(path->attr, key.gid, port_, config_.ack_timeout);
   params.remote_timeout = params.local_timeout = config_.cm_timeout;
   params.max_retries = config_.cm_retries;
-  params.private_data = private_data();
+  params.private_data = private_data(kRequestsFrom);
   const auto handle = manager_.connect(params, *this, now);
   if (!handle) {
-    actions_.destroy_connected(**queue);
+    actions_.destroy_connected(queue);
     return tl::make_unexpected(handle.error());
   }
   ++counters_.asked;
-  add(*handle, key, **queue, true, now).psn = params.starting_psn;
+  add(*handle,
+      {.peer = key,
+       .queue = &queue,
+       .served_by = made->served_by,
+       .active = true,
+       .psn = params.starting_psn},
+      now);
   return {};
 }
 
@@ -184,22 +191,24 @@ void Connections::on_request(cm::Handle handle, const wire::CmReq& req,
     return;
   }
   const auto key = key_of(wire::requester(req));
+  const unsigned queue_pair = queue_pair_of(req.service_id);
   Peer& p = peer(key);
-  const auto service = wire::ipoib_service_of(req.service_id.host());
-  if (service && service->form == ServiceIdForm::kLinux) p.linux_habit = true;
-  if (!give_way(handle, key, now)) {
+  if (wire::ipoib_service_of(req.service_id.host())->form == ServiceIdForm::kLinux)
+    p.linux_habit = true;
+  if (!give_way(handle, key, queue_pair, now)) {
     ++counters_.crossed;
     static_cast<void>(manager_.reject(handle, RejReason::kConsumer, now));
     return;
   }
-  if (auto taken = take(handle, req, from, now); !taken) {
+  if (auto taken = take(handle, req, queue_pair, from, now); !taken) {
     ++counters_.no_queue;
     static_cast<void>(manager_.reject(handle, RejReason::kNoResources, now));
     forget_if_idle(key);
   }
 }
 
-/// Returns the reason to refuse a request, and counts it. kNone: accepted so far.
+/// Returns the reason to refuse a request at one of the link's queue pairs, and counts it. kNone:
+/// accepted so far.
 RejReason Connections::fault_of(const wire::CmReq& req, const fabric::MadAddress& from,
                                 TimePoint now) {
   const bool rc = req.transport() == wire::CmTransport::kRc;
@@ -209,11 +218,15 @@ RejReason Connections::fault_of(const wire::CmReq& req, const fabric::MadAddress
   }
   const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
   const auto mtu = wire::connection_ip_mtu(config_.receive_mtu, said.receive_mtu.host());
-  if (said.ud_qpn.host() <= 1 || mtu == 0 || wire::requester(req).same_interface(own_address_)) {
+  const auto requester = wire::requester(req);
+  const bool own = std::ranges::any_of(own_addresses_, [&](const wire::LinkAddr& address) {
+    return wire::HwAddr{address}.same_interface(requester);
+  });
+  if (said.ud_qpn.host() <= 1 || mtu == 0 || own) {
     ++counters_.bad_private_data;
     return RejReason::kConsumer;
   }
-  if (is_elsewhere(key_of(wire::requester(req)), from)) {
+  if (is_elsewhere(key_of(requester), from)) {
     ++counters_.elsewhere;
     return RejReason::kConsumer;
   }
@@ -248,53 +261,61 @@ bool Connections::has_room(TimePoint now) {
   return open_ < config_.max_connections && all_.size() < 2 * config_.max_connections;
 }
 
-/// Closes existing connections with the peer in favour of its request. Returns false if the request
-/// crossed one of this side, which has priority. A late request crosses a young connection; with an
-/// older one it means that the peer has restarted. Source:
+/// Closes existing connections of the same name in favour of the peer's request. Returns false if the
+/// request crossed one of this side, which has priority. A late request crosses a young connection;
+/// with an older one it means that the peer has restarted. Source:
 /// draft-ietf-ipoib-connected-mode-03 §3.3.
-bool Connections::give_way(cm::Handle handle, const PeerKey& key, TimePoint now) {
+bool Connections::give_way(cm::Handle handle, const PeerKey& key, unsigned queue_pair,
+                           TimePoint now) {
   const Peer& p = peers_.at(key);
   for (const cm::Handle older : std::vector{p.handles}) {
     Connection& c = all_.at(older);
-    if (older == handle || c.over || (c.active && per_direction(p))) continue;
+    if (older == handle || c.over || c.queue_pair != queue_pair) continue;
+    if (c.active && per_direction(p)) continue;
     const bool crosses = c.active && (!c.up || now - c.since < kCrossing);
-    if (crosses && !wire::accepts_crossing(own_address_, address_of(key))) return false;
+    if (crosses && !wire::accepts_crossing(own_addresses_[queue_pair], address_of(key)))
+      return false;
     if (crosses) ++counters_.crossed;
     close(older, c, ConnectionEnd::kReplaced, now);
   }
   return true;
 }
 
-Status Connections::take(cm::Handle handle, const wire::CmReq& req, const fabric::MadAddress& from,
-                         TimePoint now) {
+Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned queue_pair,
+                         const fabric::MadAddress& from, TimePoint now) {
   const bool rc = req.transport() == wire::CmTransport::kRc;
-  const auto queue =
-      actions_.create_connected(rc ? fabric::Transport::kRc : fabric::Transport::kUc);
-  if (!queue) return tl::make_unexpected(queue.error());
+  const auto made = create_queue(rc ? fabric::Transport::kRc : fabric::Transport::kUc);
+  if (!made) return tl::make_unexpected(made.error());
+  fabric::ConnectedQueue& queue = *made->queue;
   const std::uint32_t psn = random_psn();
   const fabric::ReadyToReceive receive{.peer_qpn = req.local_qpn.host(),
                                        .path = path_back(req, from),
                                        .path_mtu = path_mtu(req.mtu()),
                                        .rx_psn = psn};
-  auto status = actions_.set_ready_to_receive(**queue, receive);
+  auto status = actions_.set_ready_to_receive(queue, receive);
   if (status)
     status = manager_.accept(handle,
-                             {.qpn = (*queue)->qpn(),
+                             {.qpn = queue.qpn(),
                               .starting_psn = psn,
                               .srq = true,
                               .rnr_retry = config_.rnr_retry,
-                              .private_data = private_data()},
+                              .private_data = private_data(queue_pair)},
                              now);
   if (!status) {
-    actions_.destroy_connected(**queue);
+    actions_.destroy_connected(queue);
     return status;
   }
   const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
-  Connection& c = add(handle, key_of(wire::requester(req)), **queue, false, now);
+  Connection& c = add(handle,
+                      {.peer = key_of(wire::requester(req)),
+                       .queue = &queue,
+                       .queue_pair = queue_pair,
+                       .served_by = made->served_by,
+                       .psn = psn,
+                       .peer_qpn = receive.peer_qpn,
+                       .peer_mtu = said.receive_mtu.host()},
+                      now);
   half_open_.emplace(c.serial = next_serial_++, handle);
-  c.psn = psn;
-  c.peer_qpn = receive.peer_qpn;
-  c.peer_mtu = said.receive_mtu.host();
   c.to_send = {.tx_psn = req.starting_psn.host(),
                .max_message = c.peer_mtu,
                .retry_count = config_.retry_count,

@@ -3,6 +3,9 @@
 // draft-ietf-ipoib-connected-mode-03 (RFC 4755).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "lib/base/result.h"
 #include "lib/fabric/connected.h"
 #include "lib/fabric/fabric_types.h"
@@ -13,7 +16,12 @@ namespace ipoib::link {
 class ConnectionActions {
  public:
   virtual ~ConnectionActions() = default;
-  virtual Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport) = 0;
+  /// `queue_pair`: number of the UD queue pair whose worker gets the new queue.
+  virtual Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport,
+                                                           unsigned queue_pair) = 0;
+  [[nodiscard]] virtual std::uint8_t worker_of(unsigned queue_pair) const = 0;
+  /// Connected queues that this worker has, those of all links of the HCA.
+  [[nodiscard]] virtual std::size_t connected_queues(unsigned queue_pair) const = 0;
   /// Precondition: no installed entry names the queue any more; workers may still be about to use
   /// it.
   virtual void destroy_connected(fabric::ConnectedQueue& queue) = 0;

@@ -2,7 +2,12 @@
 #include "lib/link/ipoib/connections.h"
 
 #include <algorithm>
+#include <numeric>
+#include <tuple>
 #include <utility>
+
+#include "lib/base/contract.h"
+#include "lib/link/ipoib/queue_spread.h"
 
 namespace ipoib::link {
 namespace {
@@ -78,21 +83,23 @@ std::uint8_t Connections::flags() const {
                                    (config_.uc ? wire::LinkAddr::kFlagUc : 0));
 }
 
-Status Connections::start(const wire::LinkAddr& own, const fabric::PortAttr& port, TimePoint now) {
+Status Connections::start(std::vector<wire::LinkAddr> own, const fabric::PortAttr& port,
+                          TimePoint now) {
   now_ = now;
   if (!config_.rc && !config_.uc) return {};
-  own_address_ = {0, own.qpn, own.gid};
   port_ = port;
-  if (started_) return {};
-  for (const auto form : {ServiceIdForm::kIetf, ServiceIdForm::kLinux}) {
-    const auto id = wire::ipoib_service_id(form, own_address_.qpn.host());
-    if (auto listens = manager_.listen(id, *this, private_data()); !listens) {
-      if (form == ServiceIdForm::kLinux)
-        manager_.unlisten(wire::ipoib_service_id(ServiceIdForm::kIetf, own_address_.qpn.host()));
+  for (wire::LinkAddr& address : own) address.flags = 0;
+  // A device may make a queue pair later than the others.
+  const bool changed = own != own_addresses_;
+  own_addresses_ = std::move(own);
+  if (changed || listening_.empty()) {
+    unlisten();
+    if (auto listens = listen(); !listens) {
+      unlisten();
       return listens;
     }
   }
-  started_ = true;
+  if (std::exchange(started_, true)) return {};
   use_check_ = now + use_period();
   for (const auto& [key, p] : peers_) schedule(key, now);
   return {};
@@ -101,10 +108,32 @@ Status Connections::start(const wire::LinkAddr& own, const fabric::PortAttr& por
 void Connections::stop(TimePoint now) {
   now_ = now;
   if (!std::exchange(started_, false)) return;
-  for (const auto form : {ServiceIdForm::kIetf, ServiceIdForm::kLinux})
-    manager_.unlisten(wire::ipoib_service_id(form, own_address_.qpn.host()));
+  unlisten();
   for (auto& [handle, c] : all_) close(handle, c, ConnectionEnd::kClosed, now);
   use_check_ = kNever;
+}
+
+Status Connections::listen() {
+  for (unsigned i = 0; i < own_addresses_.size(); ++i)
+    for (const auto form : {ServiceIdForm::kIetf, ServiceIdForm::kLinux}) {
+      const std::uint32_t qpn = own_addresses_[i].qpn.host();
+      if (qpn == 0) continue;
+      const auto id = wire::ipoib_service_id(form, qpn);
+      if (auto listens = manager_.listen(id, *this, private_data(i)); !listens) return listens;
+      listening_.push_back(id);
+    }
+  return {};
+}
+
+void Connections::unlisten() {
+  for (const std::uint64_t id : std::exchange(listening_, {})) manager_.unlisten(id);
+}
+
+unsigned Connections::queue_pair_of(wire::Be64 service_id) const {
+  const std::uint32_t qpn = wire::ipoib_service_of(service_id.host())->ud_qpn;
+  const auto it = std::ranges::find(own_addresses_, wire::Be24{qpn}, &wire::LinkAddr::qpn);
+  expects(it != own_addresses_.end(), "the link listens at this queue pair");
+  return static_cast<unsigned>(it - own_addresses_.begin());
 }
 
 Status Connections::close(cm::Handle handle, TimePoint now) {
@@ -176,6 +205,7 @@ void Connections::describe(const wire::HwAddr& hw, table::Neighbour& out) const 
   out.mode = table::mode_of(c.queue->transport());
   out.mtu = static_cast<std::uint16_t>(std::min<std::uint32_t>(connection_mtu(c), max_mtu_));
   out.queue = c.queue;
+  out.worker = actions_.worker_of(c.served_by);
 }
 
 void Connections::describe(const wire::HwAddr& hw, NeighbourInfo& out) const {
@@ -201,10 +231,46 @@ void Connections::forget_if_idle(const PeerKey& key) {
   peers_.erase(it);
 }
 
-std::optional<fabric::Transport> Connections::transport_with(const Peer& p) const {
-  if (config_.rc && (p.flags & wire::LinkAddr::kFlagRc) != 0) return fabric::Transport::kRc;
-  if (config_.uc && (p.flags & wire::LinkAddr::kFlagUc) != 0) return fabric::Transport::kUc;
+bool Connections::may_have(const wire::Gid& port) const {
+  const auto first = peers_.lower_bound({port, 0});
+  return std::any_of(first, peers_.upper_bound({port, 0xff'ffff}), [this](const auto& entry) {
+    return !entry.second.handles.empty() || transport_with(entry.second.flags);
+  });
+}
+
+std::optional<unsigned> Connections::served_by(const wire::HwAddr& peer) const {
+  const auto it = peers_.find(key_of(peer));
+  if (it == peers_.end() || it->second.sending == cm::kNoHandle) return std::nullopt;
+  return all_.at(it->second.sending).served_by;
+}
+
+std::optional<fabric::Transport> Connections::transport_with(std::uint8_t flags) const {
+  if (config_.rc && (flags & wire::LinkAddr::kFlagRc) != 0) return fabric::Transport::kRc;
+  if (config_.uc && (flags & wire::LinkAddr::kFlagUc) != 0) return fabric::Transport::kUc;
   return std::nullopt;
+}
+
+/// Numbers of queue pairs. Overloaded workers come last. If workers have equally many queues, the
+/// idlest comes first: the owner of a cable reads it for all.
+std::vector<unsigned> Connections::workers_by_rank() const {
+  std::vector<unsigned> order(around_.queues());
+  std::iota(order.begin(), order.end(), 0U);
+  const auto busy = [this](unsigned i) { return i < busy_.size() ? busy_[i] : 0.0; };
+  double idlest = 1;
+  for (const unsigned i : order) idlest = std::min(idlest, busy(i));
+  std::ranges::stable_sort(order, {}, [&](unsigned i) {
+    return std::tuple{is_overloaded(busy(i), idlest), actions_.connected_queues(i), busy(i)};
+  });
+  return order;
+}
+
+Result<Connections::NewQueue> Connections::create_queue(fabric::Transport transport) {
+  Result<fabric::ConnectedQueue*> queue = fail(Errc::kNoResources, "no queue pairs");
+  for (const unsigned i : workers_by_rank()) {
+    queue = actions_.create_connected(transport, i);
+    if (queue) return NewQueue{*queue, i};
+  }
+  return tl::make_unexpected(queue.error());
 }
 
 bool Connections::per_direction(const Peer& p) const {
@@ -229,16 +295,12 @@ bool Connections::wanted(const Peer& p, TimePoint now) const {
 
 // --- Life and end ---
 
-Connections::Connection& Connections::add(cm::Handle handle, const PeerKey& key,
-                                          fabric::ConnectedQueue& queue, bool active,
+Connections::Connection& Connections::add(cm::Handle handle, const Connection& connection,
                                           TimePoint now) {
-  Connection& c = all_[handle];
-  c.peer = key;
-  c.queue = &queue;
-  c.active = active;
+  Connection& c = all_[handle] = connection;
   c.since = c.active_at = now;
-  by_qpn_[queue.qpn()] = handle;
-  peer(key).handles.push_back(handle);
+  by_qpn_[c.queue->qpn()] = handle;
+  peer(c.peer).handles.push_back(handle);
   ++open_;
   return c;
 }
@@ -356,8 +418,9 @@ void Connections::check_use(TimePoint now) {
   }
 }
 
-std::vector<std::byte> Connections::private_data() const {
-  const auto said = wire::IpoibCmPrivate::of(own_address_.qpn.host(), config_.receive_mtu);
+std::vector<std::byte> Connections::private_data(unsigned queue_pair) const {
+  const auto said =
+      wire::IpoibCmPrivate::of(own_addresses_[queue_pair].qpn.host(), config_.receive_mtu);
   const auto octets = wire::bytes_of(said);
   return {octets.begin(), octets.end()};
 }
@@ -382,6 +445,7 @@ std::vector<ConnectionInfo> Connections::list(TimePoint now) const {
                     .active = c.active,
                     .sending = p.sending == handle,
                     .state = handshake != nullptr ? to_string(handshake->state) : "closed",
+                    .worker = actions_.worker_of(c.served_by),
                     .qpn = c.queue->qpn(),
                     .peer_qpn = c.peer_qpn,
                     .mtu = c.peer_mtu == 0 ? 0 : connection_mtu(c),

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Connected mode of one IPoIB link: keeps its connections, and decides when to request, accept and
 // close them. It stands between the neighbour cache and the UD paths: a neighbour is described as
-// reached by its connection while one may be sent on, by UD otherwise. Source:
-// draft-ietf-ipoib-connected-mode-03 §3, §7; linux-interop.md §4.
+// reached by its connection while one may be sent on, by UD otherwise.
+//
+// A link with several UD queue pairs, each of another worker, accepts requests at the service ID of
+// each, and requests from the first one. Peers with connected mode know the first one only, except
+// those that had no connected mode before. The queue pair is a part of the connection's name:
+// requests of a peer at two of them concern two connections. The worker of a connection does not
+// depend on its name: it is the one with the fewest connected queues. Source: draft-ietf-ipoib-connected-mode-03 §3,
+// §7; linux-interop.md §4.
 #pragma once
 
 #include <compare>
@@ -31,6 +37,8 @@ struct ConnectionSurroundings {
   std::function<std::optional<PathTable::ReadyPath>(const wire::Gid&)> path_to;
   /// The last time a packet was sent to the neighbour.
   std::function<TimePoint(const wire::IpAddr&)> last_used;
+  /// Number of queue pairs over whose workers new connections are spread.
+  std::function<unsigned()> queues;
   /// The result of describe() for the neighbour has changed.
   std::function<void(const wire::IpAddr&, TimePoint)> changed;
 };
@@ -45,9 +53,10 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
 
   /// Flags octet of the link's address (draft-ietf-ipoib-connected-mode-03 §3.1).
   [[nodiscard]] std::uint8_t flags() const;
-  /// The link is up with address `own`: listens, and requests connections from here on. Errors:
-  /// kExists, another link of the port has this queue pair number.
-  Status start(const wire::LinkAddr& own, const fabric::PortAttr& port, TimePoint now);
+  /// The link is up with addresses `own`, one for each queue pair; QPN 0: it has no hardware.
+  /// Listens, and requests connections from here on. Errors: kExists, another link of the port has
+  /// one of the queue pair numbers.
+  Status start(std::vector<wire::LinkAddr> own, const fabric::PortAttr& port, TimePoint now);
   /// The link is down: closes every connection and accepts none.
   void stop(TimePoint now);
 
@@ -68,6 +77,18 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   /// Connections of any state, except ended ones that are still remembered.
   [[nodiscard]] std::vector<ConnectionInfo> list(TimePoint now) const;
   [[nodiscard]] std::size_t size() const { return open_; }
+  /// True if the address is that of a peer with which connections are possible.
+  [[nodiscard]] bool is_able(const wire::LinkAddr& peer) const {
+    return transport_with(peer.flags).has_value();
+  }
+  /// True if an interface of the port is such a peer, or has a connection.
+  [[nodiscard]] bool may_have(const wire::Gid& port) const;
+  /// Number of the queue pair whose worker has the connection that packets to the peer use; empty:
+  /// they use none.
+  [[nodiscard]] std::optional<unsigned> served_by(const wire::HwAddr& peer) const;
+  /// Shares of their time in which the workers of the queue pairs were busy. Those that are short of
+  /// time get no new connections while others are not.
+  void set_busy(std::vector<double> shares) { busy_ = std::move(shares); }
   /// Queues that the device still has, including those of ended connections.
   [[nodiscard]] std::size_t queues() const { return by_qpn_.size(); }
   [[nodiscard]] const ConnectionCounters& counters() const { return counters_; }
@@ -85,6 +106,8 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   void describe(const wire::HwAddr& hw, NeighbourInfo& out) const override;
 
  private:
+  /// Number of the UD queue pair that requests of this side name.
+  static constexpr unsigned kRequestsFrom = 0;
   /// Interval of checks whether packets are sent to a peer without a connection.
   static constexpr Duration kLook = std::chrono::seconds(1);
   /// Interval of checks whether a silent UC peer still knows its connection: packets to a peer that
@@ -113,6 +136,8 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   struct Connection {
     PeerKey peer;
     fabric::ConnectedQueue* queue = nullptr;
+    unsigned queue_pair = kRequestsFrom;  ///< Number of the UD queue pair in its handshake.
+    unsigned served_by = 0;               ///< Number of the UD queue pair whose worker has it.
     bool active = false;
     bool up = false;
     bool over = false;
@@ -144,7 +169,19 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   Peer& peer(const PeerKey& key);
   void forget_if_idle(const PeerKey& key);
   void schedule(const PeerKey& key, TimePoint when);
-  [[nodiscard]] std::optional<fabric::Transport> transport_with(const Peer& p) const;
+  [[nodiscard]] Status listen();
+  void unlisten();
+  /// Number of the link's queue pair at which the service ID is offered.
+  [[nodiscard]] unsigned queue_pair_of(wire::Be64 service_id) const;
+  [[nodiscard]] std::optional<fabric::Transport> transport_with(std::uint8_t flags) const;
+  /// The queue of a new connection.
+  struct NewQueue {
+    fabric::ConnectedQueue* queue;
+    unsigned served_by;
+  };
+  /// Creates it for the worker with the fewest, or for another one if that has no room.
+  Result<NewQueue> create_queue(fabric::Transport transport);
+  [[nodiscard]] std::vector<unsigned> workers_by_rank() const;
   [[nodiscard]] bool per_direction(const Peer& p) const;
 
   void add_user(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now);
@@ -163,12 +200,12 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
                                          TimePoint now);
   [[nodiscard]] bool is_elsewhere(const PeerKey& key, const fabric::MadAddress& from) const;
   [[nodiscard]] bool has_room(TimePoint now);
-  [[nodiscard]] bool give_way(cm::Handle handle, const PeerKey& key, TimePoint now);
-  Status take(cm::Handle handle, const wire::CmReq& req, const fabric::MadAddress& from,
-              TimePoint now);
+  [[nodiscard]] bool give_way(cm::Handle handle, const PeerKey& key, unsigned queue_pair,
+                              TimePoint now);
+  Status take(cm::Handle handle, const wire::CmReq& req, unsigned queue_pair,
+              const fabric::MadAddress& from, TimePoint now);
 
-  Connection& add(cm::Handle handle, const PeerKey& key, fabric::ConnectedQueue& queue, bool active,
-                  TimePoint now);
+  Connection& add(cm::Handle handle, const Connection& connection, TimePoint now);
   void connection_up(Connection& c, TimePoint now);
   void leave_half_open(Connection& c);
   /// Closes it from this side.
@@ -183,7 +220,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   [[nodiscard]] std::uint32_t random_psn() {
     return static_cast<std::uint32_t>(random_()) & 0xff'ffff;
   }
-  [[nodiscard]] std::vector<std::byte> private_data() const;
+  [[nodiscard]] std::vector<std::byte> private_data(unsigned queue_pair) const;
   [[nodiscard]] std::uint8_t path_mtu(std::uint8_t code) const;
 
   ConnectionConfig config_;
@@ -196,7 +233,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   Jitter jitter_;
   bool started_ = false;
   std::uint16_t max_mtu_ = 65'535;
-  wire::LinkAddr own_address_{};
+  std::vector<wire::LinkAddr> own_addresses_;  ///< Indexed by queue pair.
+  std::vector<std::uint64_t> listening_;       ///< Service IDs.
+  std::vector<double> busy_;                   ///< set_busy()
   fabric::PortAttr port_{};
   std::map<PeerKey, Peer> peers_;
   std::map<cm::Handle, Connection> all_;

@@ -95,6 +95,8 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   [[nodiscard]] std::size_t sa_objects() const { return groups_->size() + paths_.size(); }
   /// Number of the queue pair that messages to the peer name.
   [[nodiscard]] unsigned queue_pair_for(const wire::HwAddr& peer) const;
+  /// Number of the queue pair whose worker exchanges unicast packets with the neighbour.
+  [[nodiscard]] unsigned served_by(const wire::HwAddr& neighbour) const;
   /// Number of queue pairs over which neighbours and groups are spread.
   [[nodiscard]] unsigned queues() const { return spread_width(config_, actions_); }
   /// Spreads them over the first `n` queue pairs from now on. Neighbours and groups with another
@@ -116,7 +118,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   [[nodiscard]] wire::HwAddr own_hw_for(const wire::HwAddr& peer) const override {
     return address_of(queue_pair_for(peer));
   }
-  [[nodiscard]] bool has_several_addresses() const override { return told_queue_pairs() > 1; }
+  [[nodiscard]] bool has_several_addresses() const override { return queues() > 1; }
   [[nodiscard]] bool asks_anonymously() const override {
     return config_.anonymous_requests && has_several_addresses();
   }
@@ -147,7 +149,6 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   void join_own_groups(TimePoint now);
   [[nodiscard]] wire::LinkAddr own_address() const;
   [[nodiscard]] wire::HwAddr address_of(unsigned queue_pair) const;
-  [[nodiscard]] unsigned told_queue_pairs() const;
   [[nodiscard]] std::uint64_t interface_id() const;
   [[nodiscard]] std::unique_ptr<Connections> make_connections(
       const std::optional<Connected>& connected, std::uint64_t seed);

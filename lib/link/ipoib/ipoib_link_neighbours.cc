@@ -23,6 +23,7 @@ std::unique_ptr<Connections> IpoibLink::make_connections(const std::optional<Con
   ConnectionSurroundings around;
   around.path_to = [this](const wire::Gid& gid) { return paths_.ready_path(gid); };
   around.last_used = [this](const wire::IpAddr& addr) { return ip_.neighbours().last_used(addr); };
+  around.queues = [this] { return queues(); };
   around.changed = [this](const wire::IpAddr& user, TimePoint now) {
     ip_.neighbours().on_path(user, now);
   };
@@ -36,7 +37,10 @@ NeighbourPaths& IpoibLink::neighbour_paths() {
 }
 
 Status IpoibLink::start_connections(TimePoint now) {
-  return connections_ ? connections_->start(own_address(), actions_.port(), now) : Status{};
+  if (!connections_) return {};
+  std::vector<wire::LinkAddr> own(actions_.queue_pairs(), own_address());
+  for (unsigned i = 0; i < own.size(); ++i) own[i].qpn = wire::Be24{actions_.qpn(i)};
+  return connections_->start(std::move(own), actions_.port(), now);
 }
 
 void IpoibLink::on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
@@ -104,15 +108,17 @@ void IpoibLink::unpin_unless_used(const PathKey& key) {
 
 // --- Spread over queue pairs, each of another worker ---
 
-/// The worker that owns the link has its connections, and peers request them at the QPN in its
-/// address.
-unsigned IpoibLink::told_queue_pairs() const {
-  return connections_ ? 1 : spread_width(config_, actions_);
+/// Messages to a peer with connected mode name the first queue pair, as announcements do: another one
+/// would end its connections. Their workers are independent of it.
+unsigned IpoibLink::queue_pair_for(const wire::HwAddr& peer) const {
+  const unsigned n = queues();
+  const bool first = n == 1 || (connections_ && connections_->is_able(peer.link_addr()));
+  return first ? 0 : spread_.queue_pair_of(peer.datagram_addr().gid, n);
 }
 
-unsigned IpoibLink::queue_pair_for(const wire::HwAddr& peer) const {
-  const unsigned n = told_queue_pairs();
-  return n == 1 ? 0 : spread_.queue_pair_of(peer.datagram_addr().gid, n);
+unsigned IpoibLink::served_by(const wire::HwAddr& neighbour) const {
+  const auto connection = connections_ ? connections_->served_by(neighbour) : std::nullopt;
+  return connection.value_or(queue_pair_for(neighbour));
 }
 
 Status IpoibLink::set_queues(unsigned n, TimePoint now) {
@@ -120,12 +126,13 @@ Status IpoibLink::set_queues(unsigned n, TimePoint now) {
   if (n == 0 || n > all)
     return fail(Errc::kInvalidArgument, "{}: invalid number of queues {}, allowed: 1-{}",
                 config_.name, n, all);
-  const unsigned before = told_queue_pairs();
+  const unsigned before = queues();
   config_.max_queues = n;
-  const unsigned after = told_queue_pairs();
+  const unsigned after = queues();
   const auto moves = [&](const wire::IpAddr& addr) {
     const auto hw = ip_.neighbours().hw_of(addr);
     if (!hw || wire::is_multicast(addr)) return false;
+    if (connections_ && connections_->is_able(hw->link_addr())) return false;
     const wire::Gid gid = hw->datagram_addr().gid;
     return spread_.queue_pair_of(gid, before) != spread_.queue_pair_of(gid, after);
   };
@@ -139,11 +146,22 @@ Status IpoibLink::set_queues(unsigned n, TimePoint now) {
 }
 
 void IpoibLink::balance(std::span<QueueLoad> loads, TimePoint now) {
-  const unsigned n = std::min(told_queue_pairs(), static_cast<unsigned>(loads.size()));
+  if (connections_) {
+    std::vector<double> busy;
+    for (const QueueLoad& load : loads) busy.push_back(load.busy);
+    connections_->set_busy(std::move(busy));
+  }
+  const unsigned n = std::min(queues(), static_cast<unsigned>(loads.size()));
   // Packets of neighbours that are moving arrive at the queue pairs that they had.
   if (!config_.balance || n < 2 || state_ != State::kUp || is_moving()) return;
-  const auto moved = spread_.balance(
-      loads.first(n), [this] { return paths_.ports(); }, now);
+  const auto ports = [this] {
+    auto known = paths_.ports();
+    if (connections_)
+      std::erase_if(known,
+                    [this](const auto& port) { return connections_->may_have(port.second); });
+    return known;
+  };
+  const auto moved = spread_.balance(loads.first(n), ports, now);
   for (const wire::Gid& gid : moved) {
     to_tell_.merge(paths_.users_of(gid));
     log(LogArea::kLink, LogLevel::kInfo, "{}: the host with GID {} moves to queue pair {}",

@@ -20,6 +20,10 @@ constexpr std::size_t kMinSample = 64, kMinPart = 8;
 
 }  // namespace
 
+bool is_overloaded(double busy, double idlest) {
+  return busy >= kBusy && busy - idlest >= kUneven;
+}
+
 std::vector<PeerSpread::Candidate> PeerSpread::candidates(unsigned from,
                                                           std::span<const QueueLoad> loads,
                                                           const PortsByLid& ports,
@@ -69,7 +73,7 @@ std::vector<wire::Gid> PeerSpread::balance(std::span<QueueLoad> loads,
   std::optional<PortsByLid> known;
   for (const unsigned from : order) {
     const unsigned to = order.back();
-    if (loads[from].busy < kBusy || loads[from].busy - loads[to].busy < kUneven) break;
+    if (!is_overloaded(loads[from].busy, loads[to].busy)) break;
     if (loads[from].senders.size() < kMinSample) continue;
     if (!known) known = ports();
     if (auto gids = relieve(from, to, loads, *known, now); !gids.empty()) return gids;

@@ -47,6 +47,9 @@ struct QueueLoad {
   std::vector<std::uint16_t> senders;
 };
 
+/// True if a worker is short of time while the idlest one has much more of it. Shares, 0 to 1.
+[[nodiscard]] bool is_overloaded(double busy, double idlest);
+
 class PeerSpread {
  public:
   /// Peers that one call of balance() moves.

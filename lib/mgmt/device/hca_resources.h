@@ -31,10 +31,11 @@ struct HcaResources {
   rte_mempool* pool = nullptr;
   rte_mempool* control_pool = nullptr;  ///< For ACKs and MADs when `pool` is empty; null: none.
   rte_mempool* share_pool = nullptr;    ///< For frames that share buffers of messages; null: none.
-  std::uint32_t message_mbufs = 0;      ///< Limit of mbufs of `pool` in messages of connections.
-  std::uint16_t rxd = 512, txd = 512;   ///< Descriptors of a queue.
-  int worker_node = -1;                 ///< NUMA node of the worker that serves the Hca.
-  rte_rcu_qsbr* qsbr = nullptr;         ///< Workers report quiescent states to it.
+  /// Limit of mbufs of `pool` in messages of one worker's connections.
+  std::uint32_t message_mbufs = 0;
+  std::uint16_t rxd = 512, txd = 512;        ///< Descriptors of a queue.
+  int worker_node = -1;                      ///< NUMA node of the worker that serves the Hca.
+  rte_rcu_qsbr* qsbr = nullptr;              ///< Workers report quiescent states to it.
   fabric::Retirement* retirement = nullptr;  ///< Says when a name may be used again.
   Doorbell* doorbell = nullptr;              ///< Rung when MADs or events arrive.
 };

@@ -167,21 +167,21 @@ LinkInstance::~LinkInstance() {
   hca_.remove_link(*control_);
   control_.reset();
   hca_.retired.destroy_all();
-  if (queues_.receive != nullptr) connected_mode().destroy_receive_queue(*queues_.receive);
+  for (fabric::ReceiveQueue* const queue : queues_.receive)
+    connected_mode().destroy_receive_queue(*queue);
   // The first one comes last, because the others name it.
   for (auto queue = queues_.ud.rbegin(); queue != queues_.ud.rend(); ++queue)
     hca_.hca->destroy_ud_queue(**queue);
 }
 
-fabric::UdQueue* LinkInstance::queue_of(unsigned worker, unsigned workers) const {
-  const std::vector<unsigned> order = senders_of({hca_.owner}, workers);
-  const auto place = std::find(order.begin(), order.end(), worker) - order.begin();
-  const auto nth = static_cast<std::size_t>(place);
-  return nth < queues_.ud.size() ? queues_.ud[nth] : nullptr;
-}
-
-unsigned LinkInstance::worker_of(unsigned queue_pair, unsigned workers) const {
-  return senders_of({hca_.owner}, workers)[queue_pair];
+fwd::InterfaceQueues LinkInstance::queues_of(unsigned worker) const {
+  const auto it = std::ranges::find(queues_.workers, worker);
+  if (it == queues_.workers.end()) return {};
+  const auto nth = static_cast<std::size_t>(it - queues_.workers.begin());
+  fwd::InterfaceQueues queues;
+  queues.ud = queues_.ud[nth];
+  if (!queues_.receive.empty()) queues.receive = queues_.receive[nth];
+  return queues;
 }
 
 Status LinkInstance::set_qkey(std::uint32_t qkey) {
@@ -190,9 +190,26 @@ Status LinkInstance::set_qkey(std::uint32_t qkey) {
   return {};
 }
 
-Result<fabric::ConnectedQueue*> LinkInstance::create_connected(fabric::Transport transport) {
-  return connected_mode().create_connected_queue(
-      {.transport = transport, .pkey = config_.pkey, .receive_queue = queues_.receive});
+Result<fabric::ConnectedQueue*> LinkInstance::create_connected(fabric::Transport transport,
+                                                               unsigned queue_pair) {
+  const auto queue = connected_mode().create_connected_queue(
+      {.transport = transport, .pkey = config_.pkey, .receive_queue = queues_.receive[queue_pair]});
+  if (!queue) return queue;
+  const unsigned worker = worker_of(queue_pair);
+  worker_of_connected_[*queue] = worker;
+  if (hca_.connected_queues.size() <= worker) hca_.connected_queues.resize(worker + 1);
+  ++hca_.connected_queues[worker];
+  return queue;
+}
+
+void LinkInstance::destroy_connected(fabric::ConnectedQueue& queue) {
+  --hca_.connected_queues[worker_of_connected_.extract(&queue).mapped()];
+  hca_.retired.add(queue);
+}
+
+std::size_t LinkInstance::connected_queues(unsigned queue_pair) const {
+  const unsigned worker = worker_of(queue_pair);
+  return worker < hca_.connected_queues.size() ? hca_.connected_queues[worker] : 0;
 }
 
 void LinkInstance::detach(unsigned queue_pair, const wire::Gid& mgid, std::uint16_t mlid) {

@@ -3,6 +3,7 @@
 // and implements the interface through which that machine drives the device.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,6 +57,7 @@ class HcaInstance {
   std::unique_ptr<fabric::Hca> hca;
   unsigned owner;
   RetiredQueues retired;
+  std::vector<std::size_t> connected_queues;  ///< Number by worker, of all links.
   sa::Client client;
   cm::Manager connections;
   std::optional<sa::Administrator> administrator;
@@ -69,10 +71,12 @@ class HcaInstance {
   std::vector<link::IpoibLink*> links_;
 };
 
-/// The queues of an IPoIB link. Only connected mode has a receive queue.
+/// The queues of an IPoIB link, of each of its workers in the order of senders_of(): the owner's are
+/// the first.
 struct LinkQueues {
-  std::vector<fabric::UdQueue*> ud;  ///< In the order of senders_of(); the first is the owner's.
-  fabric::ReceiveQueue* receive = nullptr;
+  std::vector<unsigned> workers;  ///< Their numbers.
+  std::vector<fabric::UdQueue*> ud;
+  std::vector<fabric::ReceiveQueue*> receive;  ///< Empty: no connected mode.
 };
 
 /// An IPoIB link's queue pairs, and the actions of the link's state machine on them.
@@ -107,18 +111,22 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
 
   [[nodiscard]] const HcaInstance& hca() const { return hca_; }
   [[nodiscard]] const LinkQueues& queues() const { return queues_; }
-  /// Null: the worker has none. `workers`: number of all.
-  [[nodiscard]] fabric::UdQueue* queue_of(unsigned worker, unsigned workers) const;
-  /// The worker that receives from a queue pair. `workers`: number of all.
-  [[nodiscard]] unsigned worker_of(unsigned queue_pair, unsigned workers) const;
+  /// The queues of one worker.
+  [[nodiscard]] fwd::InterfaceQueues queues_of(unsigned worker) const;
+  /// The worker of a UD queue pair and of the receive queue with the same number.
+  [[nodiscard]] std::uint8_t worker_of(unsigned queue_pair) const override {
+    return static_cast<std::uint8_t>(queues_.workers[queue_pair]);
+  }
   [[nodiscard]] link::IpoibLink& control() { return *control_; }
   [[nodiscard]] const link::IpoibLink& control() const { return *control_; }
   [[nodiscard]] const link::LinkConfig& config() const { return config_; }
 
  private:
   // ConnectionActions.
-  Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport) override;
-  void destroy_connected(fabric::ConnectedQueue& queue) override { hca_.retired.add(queue); }
+  Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport,
+                                                   unsigned queue_pair) override;
+  void destroy_connected(fabric::ConnectedQueue& queue) override;
+  [[nodiscard]] std::size_t connected_queues(unsigned queue_pair) const override;
   Status set_ready_to_receive(fabric::ConnectedQueue& queue,
                               const fabric::ReadyToReceive& attr) override {
     return connected_mode().set_ready_to_receive(queue, attr);
@@ -132,7 +140,7 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
       const fabric::ConnectedQueue& queue) const override {
     return connected_mode().info(queue);
   }
-  /// Shape: the link has a receive queue.
+  /// Shape: the link has receive queues.
   [[nodiscard]] fabric::ConnectedTransport& connected_mode() const {
     return *hca_.hca->connected_transport();
   }
@@ -141,6 +149,7 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
   LinkQueues queues_;
   Injector& injector_;
   link::LinkConfig config_;
+  std::map<const fabric::ConnectedQueue*, unsigned> worker_of_connected_;
   std::unique_ptr<link::IpoibLink> control_;
 };
 

@@ -17,12 +17,8 @@ void LoadBalance::advance(TimePoint now) {
     std::vector<link::QueueLoad> loads = measure(*l, workers);
     l->control().balance(loads, now);
     // The next link must not fill the same gap.
-    for (unsigned i = 0; i < loads.size(); ++i) workers[worker_of(*l, i)].busy = loads[i].busy;
+    for (unsigned i = 0; i < loads.size(); ++i) workers[l->worker_of(i)].busy = loads[i].busy;
   }
-}
-
-unsigned LoadBalance::worker_of(const LinkInstance& link, unsigned queue_pair) const {
-  return link.worker_of(queue_pair, static_cast<unsigned>(parts_.workers.all().size()));
 }
 
 std::vector<LoadBalance::WorkerLoad> LoadBalance::measure_workers() {
@@ -48,7 +44,7 @@ std::vector<link::QueueLoad> LoadBalance::measure(const LinkInstance& link,
                                                   const std::vector<WorkerLoad>& workers) {
   std::vector<link::QueueLoad> loads;
   for (unsigned i = 0; i < link.queue_pairs(); ++i) {
-    const unsigned number = worker_of(link, i);
+    const unsigned number = link.worker_of(i);
     const fwd::Worker& w = *parts_.workers.all()[number].worker;
     const table::InterfaceId id = link.config().id;
     link::QueueLoad& load = loads.emplace_back();

@@ -34,7 +34,6 @@ class LoadBalance {
     /// never estimated too low.
     double per_packet = 0;
   };
-  [[nodiscard]] unsigned worker_of(const LinkInstance& link, unsigned queue_pair) const;
   [[nodiscard]] std::vector<WorkerLoad> measure_workers();
   [[nodiscard]] std::vector<link::QueueLoad> measure(const LinkInstance& link,
                                                      const std::vector<WorkerLoad>& workers);

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "lib/fabric/packet_meta.h"
 #include "lib/link/ipoib/dialect.h"
@@ -47,41 +48,48 @@ link::ConnectionConfig connection_config(const LinkConfigEntry& l) {
   return config;
 }
 
-/// Number of receive buffers for the messages of one link. A buffer of a real HCA consists of the
-/// mbufs for the longest message and waits at the device. All links of an HCA together get half of
-/// its kMessagesUnderWay mbufs.
+/// Number of receive buffers for the messages of one link and worker. A buffer of a real HCA consists
+/// of the mbufs for the longest message and waits at the device. All receive queues of an HCA together
+/// get half of its messages_under_way() mbufs.
 std::uint32_t receive_depth(const NodeConfig& node, const HcaConfig& hca, const LinkConfigEntry& l,
                             unsigned mbuf_size) {
   constexpr std::uint32_t kMin = 32;
   const fabric::ReceiveQueueConfig usual;
   if (hca.driver != HcaDriver::kVerbs || l.mode == LinkMode::kDatagram) return usual.depth;
-  const auto links = static_cast<std::uint32_t>(
-      std::count_if(node.links.begin(), node.links.end(),
-                    [&hca](const auto& other) { return is_connected_on(other, hca); }));
+  std::uint32_t queues = 0;
+  for (const LinkConfigEntry& other : node.links)
+    if (is_connected_on(other, hca)) queues += queue_pairs_of(other, node.worker.count);
   const std::uint32_t segments =
       connection_config(l).receive_mtu / (mbuf_size - RTE_PKTMBUF_HEADROOM) + 1;
-  return std::clamp(kMessagesUnderWay / 2 / segments / links, kMin, usual.depth);
+  return std::clamp(messages_under_way(node, hca) / 2 / segments / queues, kMin, usual.depth);
 }
 
-/// mbufs that messages of each hca may hold: all that the mempool was made for or, if the
-/// configuration sets its size, an equal share of half of it.
-std::uint32_t message_mbufs(const NodeConfig& node) {
-  if (node.total_num_mbufs == 0) return kMessagesUnderWay;
-  const auto hcas = std::max<unsigned>(static_cast<unsigned>(node.hcas.size()), 1);
-  return std::min(kMessagesUnderWay, node.total_num_mbufs / 2 / hcas);
+/// mbufs that messages of one worker and hca may hold: all that the mempool was made for or, if the
+/// configuration sets its size, an equal share of half of it. `served`: workers that the hca serves.
+std::uint32_t message_mbufs(const NodeConfig& node, const HcaConfig& hca, unsigned served) {
+  unsigned mbufs = messages_under_way(node, hca);
+  if (node.total_num_mbufs != 0)
+    mbufs = std::min(mbufs, node.total_num_mbufs / 2 / static_cast<unsigned>(node.hcas.size()));
+  return mbufs / std::max(std::min(connection_workers(node, hca), served), 1U);
 }
 
-/// Creates UD queues for as many workers as the hca serves.
+/// Creates queues for as many of the workers as the hca serves. `depth`: of a receive queue.
 Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std::uint32_t depth,
-                                 unsigned workers) {
+                                 std::vector<unsigned> workers) {
   LinkQueues queues;
+  fabric::ConnectedTransport* const transport = hca.connected_transport();
   const auto failed = [&](Error&& error) {
+    for (fabric::ReceiveQueue* const queue : queues.receive)
+      transport->destroy_receive_queue(*queue);
     // The first one comes last, because the others name it.
     for (auto queue = queues.ud.rbegin(); queue != queues.ud.rend(); ++queue)
       hca.destroy_ud_queue(**queue);
     return tl::make_unexpected(std::move(error));
   };
-  const unsigned n = std::min<unsigned>(queue_pairs_of(l, workers), hca.capabilities().max_workers);
+  const unsigned n = std::min<unsigned>(queue_pairs_of(l, static_cast<unsigned>(workers.size())),
+                                        hca.capabilities().max_workers);
+  workers.resize(n);
+  queues.workers = std::move(workers);
   for (unsigned worker = 0; worker < n; ++worker) {
     auto ud = hca.create_ud_queue(
         {.pkey = l.pkey, .worker = worker, .first = worker == 0 ? nullptr : queues.ud.front()});
@@ -89,13 +97,14 @@ Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std
     queues.ud.push_back(*ud);
   }
   if (l.mode == LinkMode::kDatagram) return queues;
-  fabric::ConnectedTransport* const transport = hca.connected_transport();
-  auto receive = transport == nullptr
-                     ? fail(Errc::kRefused, "{} does not support connected mode", hca.name())
-                     : transport->create_receive_queue(
-                           {.depth = depth, .max_message = connection_config(l).receive_mtu});
-  if (!receive) return failed(std::move(receive.error()));
-  queues.receive = *receive;
+  if (transport == nullptr)
+    return failed({Errc::kRefused, fmt::format("{} does not support connected mode", hca.name())});
+  for (unsigned worker = 0; worker < n; ++worker) {
+    auto receive = transport->create_receive_queue(
+        {.depth = depth, .max_message = connection_config(l).receive_mtu, .worker = worker});
+    if (!receive) return failed(std::move(receive.error()));
+    queues.receive.push_back(*receive);
+  }
   return queues;
 }
 
@@ -161,6 +170,18 @@ Status configure(NodeAssembly& node) {
   settings.forwarding.store(parts.config.auto_start);
   node.stats.clear_stats();
   return {};
+}
+
+/// The worker's number among those with queues on the hca, if the device has work for it: the owner,
+/// and those with connections. Empty: none.
+std::optional<unsigned> polls(const NodeParts& parts, const HcaInstance& hca, unsigned worker) {
+  const bool has_connections = std::ranges::any_of(parts.links, [&](const auto& l) {
+    return &l->hca() == &hca && l->queues_of(worker).receive != nullptr;
+  });
+  if (hca.hca->poll_function() == nullptr || !(hca.owner == worker || has_connections))
+    return std::nullopt;
+  const auto order = senders_of({hca.owner}, parts.config.worker.count);
+  return static_cast<unsigned>(std::ranges::find(order, worker) - order.begin());
 }
 
 }  // namespace
@@ -374,7 +395,6 @@ Status NodeBuilder::create_hcas() {
     HcaResources resources{.pool = pool,
                            .control_pool = parts_.buffers.reserve(),
                            .share_pool = parts_.buffers.shares(socket_of(owner)),
-                           .message_mbufs = message_mbufs(parts_.config),
                            .rxd = static_cast<std::uint16_t>(parts_.config.rxd),
                            .txd = static_cast<std::uint16_t>(parts_.config.txd),
                            .worker_node = socket_of(owner),
@@ -397,6 +417,7 @@ Status NodeBuilder::create_hcas() {
       resources.cable_rx = ethdev->queues().rx;
       resources.cable_tx = std::min<std::uint16_t>(
           ethdev->queues().tx, static_cast<std::uint16_t>(parts_.config.worker.count));
+      resources.message_mbufs = message_mbufs(parts_.config, h, resources.cable_tx);
     }
     auto hca = make_hca_(h, resources);
     if (!hca) return failed(hca.error());
@@ -419,12 +440,10 @@ Status NodeBuilder::create_links() {
       return fail(Errc::kInvalidArgument, "link {}: no hca {}", l.name, l.hca);
     const auto queues =
         create_queues(*(*hca)->hca, l, receive_depth(parts_.config, (*hca)->config, l, mbuf_size()),
-                      parts_.config.worker.count);
+                      senders_of({(*hca)->owner}, parts_.config.worker.count));
     if (!queues)
       return fail(queues.error().code, "{}", interface_error("link", l.name, queues.error()));
-    auto receivers = senders_of({(*hca)->owner}, parts_.config.worker.count);
-    receivers.resize(queues->ud.size());
-    InterfaceSlot& slot = parts_.interfaces.add(std::move(receivers));
+    InterfaceSlot& slot = parts_.interfaces.add(std::vector{queues->workers});
     link::LinkConfig config;
     config.name = l.name;
     config.id = static_cast<table::InterfaceId>(parts_.interfaces.size() - 1);
@@ -469,7 +488,7 @@ Status NodeBuilder::create_workers() {
     e.owner = static_cast<std::uint8_t>(l->hca().owner);
     e.encapsulation = link::encapsulation_of(l->config());
     e.ud_queues = l->queues().ud;
-    e.receive_queue = l->queues().receive;
+    e.connected = !l->queues().receive.empty();
     e.max_segments = l->hca().hca->capabilities().max_segments;
     e.set_gid(l->port().gid());
     e.copy_to_routers = parts_.config.links[i].copy_to_routers;
@@ -506,10 +525,9 @@ Status NodeBuilder::connect_workers() {
     config.interfaces = parts_.tables.entries;
     config.queues.resize(parts_.interfaces.size());
     for (const auto& p : parts_.ports) config.queues[p->config().id] = p->queues_of(i);
-    for (const auto& l : parts_.links) config.queues[l->config().id].ud = l->queue_of(i, n);
+    for (const auto& l : parts_.links) config.queues[l->config().id] = l->queues_of(i);
     for (const auto& h : parts_.hcas)
-      if (h->owner == i && h->hca->poll_function() != nullptr)
-        config.hcas.push_back({.hca = h->hca.get()});
+      if (const auto nth = polls(parts_, *h, i)) config.hcas.push_back({h->hca.get(), *nth});
     config.settings = &parts_.tables.settings;
     config.up = handle.channel->up();
     config.down = handle.channel->down();

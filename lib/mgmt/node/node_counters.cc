@@ -149,10 +149,8 @@ std::vector<QueueTotals> NodeCounters::queue_totals() const {
       else if (!own.eth_rx.empty())
         add(p->control(), own.eth_rx.front(), worker);
     }
-  for (const auto& l : parts_.links) {
-    const std::vector<unsigned> order = senders_of({l->hca().owner}, workers);
-    for (unsigned q = 0; q < l->queues().ud.size(); ++q) add(l->control(), q, order[q]);
-  }
+  for (const auto& l : parts_.links)
+    for (unsigned q = 0; q < l->queue_pairs(); ++q) add(l->control(), q, l->worker_of(q));
   return rows;
 }
 

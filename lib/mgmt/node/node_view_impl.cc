@@ -152,7 +152,7 @@ std::optional<link::NeighbourInfo> NodeViewImpl::neighbour(const NeighbourKey& k
   row->iface = slot->control->name();
   const auto hw = wire::parse_hw_addr(row->lladdr);
   if (const LinkInstance* const link = find_link(key.iface); link && hw && hw->is_plausible())
-    row->worker = link->worker_of(link->control().queue_pair_for(*hw), parts_.config.worker.count);
+    row->worker = link->worker_of(link->control().served_by(*hw));
   return row;
 }
 
@@ -197,8 +197,7 @@ std::vector<link::GroupInfo> NodeViewImpl::groups(std::string_view iface) const 
     auto of_one = slot->control->groups(parts_.now());
     if (const LinkInstance* const link = find_link(slot->control->id()))
       for (link::GroupInfo& row : of_one)
-        if (row.queue_pair)
-          row.worker = link->worker_of(*row.queue_pair, parts_.config.worker.count);
+        if (row.queue_pair) row.worker = link->worker_of(*row.queue_pair);
     std::move(of_one.begin(), of_one.end(), std::back_inserter(rows));
   }
   return rows;

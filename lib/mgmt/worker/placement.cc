@@ -61,19 +61,15 @@ void add_queues(Needs& needs, const NodeConfig& config, const HcaConfig& hca, un
     if (const unsigned n = queue_pairs_of(l, workers); l.hca == hca.name) add(n, n);
 }
 /// Packets that may wait in rings between the owner of a cable and another worker: those that the
-/// owner delivers to the worker's links, and those that the worker sends to the port itself.
+/// owner delivers to the worker's links and connections, and those that the worker sends to the port
+/// itself.
 unsigned ring_places(const NodeConfig& config, const HcaConfig& hca) {
-  constexpr unsigned kRing = 256;
+  constexpr unsigned kRing = 256, kConnectedRing = 1024;
   if (hca.driver != HcaDriver::kSoft) return 0;
   const auto links = std::count_if(config.links.begin(), config.links.end(),
                                    [&hca](const auto& l) { return l.hca == hca.name; });
-  return kRing * (static_cast<unsigned>(links) + 1);
-}
-
-unsigned messages_under_way(const NodeConfig& config, const HcaConfig& hca) {
-  const bool connected = std::any_of(config.links.begin(), config.links.end(),
-                                     [&hca](const auto& l) { return is_connected_on(l, hca); });
-  return connected ? kMessagesUnderWay : 0;
+  return kRing * (static_cast<unsigned>(links) + 1) +
+         (connection_workers(config, hca) > 1 ? kConnectedRing : 0);
 }
 
 /// Scales the pools so that they have `total` mbufs together.
@@ -92,6 +88,19 @@ void scale(std::vector<PoolPlan>& pools, unsigned total) {
 
 bool is_connected_on(const LinkConfigEntry& l, const HcaConfig& hca) {
   return l.hca == hca.name && l.mode != LinkMode::kDatagram;
+}
+
+unsigned connection_workers(const NodeConfig& config, const HcaConfig& hca) {
+  unsigned workers = 0;
+  for (const LinkConfigEntry& l : config.links)
+    if (is_connected_on(l, hca))
+      workers = std::max(workers, queue_pairs_of(l, config.worker.count));
+  return workers;
+}
+
+unsigned messages_under_way(const NodeConfig& config, const HcaConfig& hca) {
+  const unsigned workers = connection_workers(config, hca);
+  return workers == 0 ? 0 : std::max(kMessagesUnderWay, workers * kMessagesOfWorker);
 }
 
 std::vector<unsigned> receivers_of(const NodeConfig& config, const std::string& name,
@@ -158,9 +167,9 @@ std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topol
     add_queues(needs, config, h, owner, workers);
     const unsigned messages = messages_under_way(config, h);
     needs.add(owner, (workers - 1) * ring_places(config, h) + messages);
-    // Its frames are with the ethdev, or come back from it into the owner's cache.
-    if (messages != 0 && h.driver == HcaDriver::kSoft)
-      needs.add_shares(owner, 2 * config.txd + 2 * kMbufCache);
+    // Their frames are with the ethdev, or come back from it into the caches of the workers.
+    if (h.driver == HcaDriver::kSoft)
+      needs.add_shares(owner, connection_workers(config, h) * (2 * config.txd + 2 * kMbufCache));
   }
   for (unsigned i = 0; i < workers; ++i)
     needs.add(i, kWorkerRings + 2 * kMbufCache + (workers - 1) * handoff_depth(workers));

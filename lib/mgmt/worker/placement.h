@@ -21,13 +21,19 @@ struct Topology {
 
 /// Size of an lcore's mempool cache, mbufs.
 inline constexpr unsigned kMbufCache = 256;
-/// Segments of long messages in reassembly, or waiting for their ACKs, on one hca.
-inline constexpr unsigned kMessagesUnderWay = 16'384;
+/// Segments of long messages in reassembly, or waiting for their ACKs, on one hca, and at least for
+/// each worker with connections.
+inline constexpr unsigned kMessagesUnderWay = 16'384, kMessagesOfWorker = 4096;
 /// Packets that wait for their neighbours hold at most 1/kHeldShare of all mbufs.
 inline constexpr unsigned kHeldShare = 8;
 
 /// True if `l` is a link in connected mode on that hca.
 [[nodiscard]] bool is_connected_on(const LinkConfigEntry& l, const HcaConfig& hca);
+
+/// Number of the workers that have connections on an hca, if it serves all workers.
+[[nodiscard]] unsigned connection_workers(const NodeConfig& config, const HcaConfig& hca);
+/// Mbufs for the messages of all these workers.
+[[nodiscard]] unsigned messages_under_way(const NodeConfig& config, const HcaConfig& hca);
 
 /// Workers that receive from a port or hca: the assigned ones, else one, round robin. The first one
 /// owns it. `nth`: index among ports, then hcas.

@@ -55,11 +55,12 @@ class Side final : link::NeighbourPaths, link::ConnectionActions {
       return link::PathTable::ReadyPath{{.dlid = Cable::kLid[1 - side_], .dgid = gid}, 4};
     };
     around.last_used = [](const wire::IpAddr&) { return TimePoint::min(); };
+    around.queues = [] { return 1U; };
     around.changed = [](const wire::IpAddr&, TimePoint) {};
     connections_ = std::make_unique<Connections>(
         mode, wire::kDefaultPkey, static_cast<link::NeighbourPaths&>(*this),
         static_cast<link::ConnectionActions&>(*this), *manager_, around, guid());
-    if (!connections_->start(address(guid()), hca_->attr(), now_))
+    if (!connections_->start({address(guid())}, hca_->attr(), now_))
       throw std::runtime_error("the link does not start");
   }
   ~Side() override {
@@ -105,9 +106,12 @@ class Side final : link::NeighbourPaths, link::ConnectionActions {
     std::memcpy(received.bytes.data(), &mad, sizeof(mad));
   }
 
-  Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport) override {
+  Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport,
+                                                   unsigned /*queue_pair*/) override {
     return hca_->create_connected_queue({.transport = transport, .receive_queue = rx_});
   }
+  [[nodiscard]] std::uint8_t worker_of(unsigned /*queue_pair*/) const override { return 0; }
+  [[nodiscard]] std::size_t connected_queues(unsigned /*queue_pair*/) const override { return 0; }
   void destroy_connected(fabric::ConnectedQueue& q) override { hca_->destroy_connected_queue(q); }
   Status set_ready_to_receive(fabric::ConnectedQueue& queue,
                               const fabric::ReadyToReceive& attr) override {

@@ -18,7 +18,7 @@ class AdminDown : public WorkerFixture {
  protected:
   void SetUp() override {
     WorkerFixture::SetUp();
-    entries[kIb0].receive_queue = &messages;
+    connect(kIb0, messages);
     start();
     set_neighbour(0, eth_neighbour(kEth1, "192.168.2.10", mac(0x20)));
     set_neighbour(1, ib_neighbour(kIb1, "10.1.0.2", 8, 1));

@@ -20,7 +20,7 @@ class ConnectedTest : public WorkerFixture {
  protected:
   void SetUp() override {
     WorkerFixture::SetUp();
-    entries[kIb0].receive_queue = &received;
+    connect(kIb0, received);
   }
   void TearDown() override {
     for (rte_mbuf* m : received.incoming) rte_pktmbuf_free(m);
@@ -39,6 +39,7 @@ class ConnectedTest : public WorkerFixture {
     n.mode = NeighbourMode::kRc;
     n.mtu = 65'520;
     n.queue = const_cast<FakeConnectedQueue*>(&queue);
+    n.worker = entries[kIb0].owner;
     return n;
   }
   void arrive(const Bytes& message) {
@@ -281,7 +282,7 @@ class ConnectedHandoffOfAWorkerWithAQueue : public ConnectedTest {
   std::array<fabric::UdQueue*, 2> both{&links[0], &own};
 };
 
-TEST_F(ConnectedHandoffOfAWorkerWithAQueue, P14_PacketsOfConnectionsGoToTheOwner) {
+TEST_F(ConnectedHandoffOfAWorkerWithAQueue, P14_PacketsOfConnectionsGoToTheirWorker) {
   set_neighbour(9, ib_neighbour(kIb0, "10.0.0.9", 8, 0x77));
   loop();
   // Both are in one burst, by turns.
@@ -296,6 +297,93 @@ TEST_F(ConnectedHandoffOfAWorkerWithAQueue, P14_PacketsOfConnectionsGoToTheOwner
   EXPECT_EQ(worker(1).iterate(), 2U);
   EXPECT_EQ(queues[0].sent.size(), 2U);
   EXPECT_EQ(all_drops(), 0U);
+}
+
+// Worker 0 has the connection with 10.0.0.2, worker 1 that with 10.0.0.3. Worker 0 owns the ports.
+class ConnectionsOfTwoWorkers : public ConnectedTest {
+ protected:
+  void SetUp() override {
+    ConnectedTest::SetUp();
+    configs.resize(2);
+    for (const auto iface : {kEth0, kEth1, kIb0, kIb1}) entries[iface].owner = 0;
+    entries[kIb0].ud_queues = both;
+    for (unsigned i : {0U, 1U}) configs[i].queues = queues_of_owner(entries, i);
+    configs[0].queues[kIb0].receive = &received;
+    configs[1].queues[kIb0].ud = &own;
+    configs[1].queues[kIb0].receive = &received_by_1;
+    start();
+    set_neighbour(0, eth_neighbour(kEth0, "192.168.1.10", mac(0x10)));
+    set_neighbour(2, connected("10.0.0.2", queues[0]));
+    set_neighbour(3, of_worker_1());
+    loop();
+  }
+  table::Neighbour of_worker_1() const {
+    table::Neighbour n = connected("10.0.0.3", queues[1]);
+    n.worker = 1;
+    return n;
+  }
+  void TearDown() override {
+    for (rte_mbuf* m : received_by_1.incoming) rte_pktmbuf_free(m);
+    ConnectedTest::TearDown();
+  }
+  FakeUdQueue own{FakeUdQueue::Takes::kFrames};
+  std::array<fabric::UdQueue*, 2> both{&links[0], &own};
+  FakeReceiveQueue received_by_1;
+};
+
+TEST_F(ConnectionsOfTwoWorkers, P14_PacketsLeaveByTheWorkerOfTheirConnection) {
+  // One burst, in which they take turns.
+  for (int i = 0; i < 3; ++i) {
+    receive_long("10.0.0.2", 3000);
+    receive_long("10.0.0.3", 3000);
+  }
+  worker(0).iterate();
+  EXPECT_EQ(queues[0].sent.size(), 3U);
+  EXPECT_TRUE(queues[1].sent.empty());
+  EXPECT_EQ(worker(1).iterate(), 3U);
+  EXPECT_EQ(queues[1].sent.size(), 3U);
+  EXPECT_EQ(worker(0).counters(kIb0).tx_packets.get(), 3U);
+  EXPECT_EQ(worker(1).counters(kIb0).tx_packets.get(), 3U);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(ConnectionsOfTwoWorkers, P14_EachReceivesTheMessagesOfItsConnections) {
+  const auto message = [this] {
+    rte_mbuf* m =
+        mbuf(to_link(Ip4{.src = "10.0.0.3", .dst = "10.0.0.2", .payload_len = 100}.bytes()));
+    fabric::meta_of(m).rx = {};
+    fabric::meta_of(m).rx.transport = fabric::Transport::kRc;
+    return m;
+  };
+  received_by_1.incoming.push_back(message());
+  worker(0).iterate();
+  EXPECT_EQ(received_by_1.incoming.size(), 1U);
+  EXPECT_EQ(worker(1).iterate(), 1U);
+  EXPECT_TRUE(queues[0].sent.empty()) << "worker 1 hands it to worker 0";
+  worker(0).iterate();
+  EXPECT_EQ(queues[0].sent.size(), 1U);
+  EXPECT_EQ(worker(1).counters(kIb0).rx_packets.get(), 1U);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+// The connection is another worker's when the packet arrives there.
+TEST_F(ConnectionsOfTwoWorkers, P14_ConnectionThatChangesItsWorkerMeanwhile) {
+  receive_long("10.0.0.3", 3000);
+  worker(0).iterate();
+  set_neighbour(3, connected("10.0.0.3", queues[1]));
+  worker(1).iterate();
+  EXPECT_TRUE(queues[1].sent.empty());
+  worker(0).iterate();
+  EXPECT_EQ(queues[1].sent.size(), 1U);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(ConnectionsOfTwoWorkers, P14_ConnectionOfAnUnknownWorkerIsRefused) {
+  table::Neighbour n = of_worker_1();
+  n.worker = 2;
+  set_neighbour(3, n);
+  loop();
+  for (unsigned i : {0U, 1U}) EXPECT_EQ(worker(i).stats().bad_messages.get(), 1U) << i;
 }
 
 // Management may destroy a queue after all workers have applied its replacement. A worker reports

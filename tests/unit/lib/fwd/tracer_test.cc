@@ -259,7 +259,7 @@ TEST_F(Trace, MulticastCopyWithoutAnMbuf) {
 TEST_F(Trace, OverAConnection) {
   FakeConnectedQueue queue{0x101};
   FakeReceiveQueue source;
-  entries[kIb0].receive_queue = &source;
+  connect(kIb0, source);
   start_with_neighbours();
   set_connected(2, "10.0.0.2", queue);
   loop();
@@ -283,7 +283,7 @@ TEST_F(Trace, OverAConnection) {
 TEST_F(Trace, SegmentsThatGroMerges) {
   FakeConnectedQueue queue{0x101};
   FakeReceiveQueue source;
-  entries[kIb0].receive_queue = &source;
+  connect(kIb0, source);
   entries[kEth0].tcp_offload = true;
   start_with_neighbours();
   set_connected(2, "10.0.0.2", queue, 65'520);
@@ -325,7 +325,7 @@ TEST_F(Trace, FragmentsAndSegments) {
 
 TEST_F(Trace, SegmentsThatGsoCuts) {
   FakeReceiveQueue source;
-  entries[kIb0].receive_queue = &source;
+  connect(kIb0, source);
   entries[kEth0].tcp_offload = true;
   start_with_neighbours();
   // The packet's addresses are those of a host on eth0 and a host on ib0.
@@ -642,7 +642,7 @@ class TraceOrNot : public Trace {
 TEST_F(TraceOrNot, PacketsFareAlike) {
   FakeConnectedQueue queue{0x101};
   FakeReceiveQueue source;
-  entries[kIb0].receive_queue = &source;
+  connect(kIb0, source);
   entries[kEth0].tcp_offload = true;
   configs[0].punt.interval_us = 1;  // every loop has new budgets
   start_with_neighbours();

@@ -2,6 +2,7 @@
 // An IPoIB link with connected mode: the flags in its address, its requests, and the entries of its
 // neighbours. The peer is a communication manager that accepts. Names of tests are those of
 // tests/requirements.md.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
  protected:
   static constexpr std::uint32_t kPeerQpn = 0x50;
 
-  ConnectedLink()
+  explicit ConnectedLink(unsigned queue_pairs = 1)
       : manager{[this](const auto& to, const auto& mad) { return carry(to, mad, peer, 2); },
                 {.ca_guid = 1},
                 1},
@@ -30,6 +31,7 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
              {.ca_guid = 2},
              2},
         sim{config(), 1, IpoibLink::Connected{hca, manager}} {
+    sim.actions.own_queue_pairs = queue_pairs;
     sim.bring_up();
     sim.run_for(3s);
     hw = sim.add_host(0xb, kPeerQpn, 3);
@@ -117,6 +119,109 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
   bool established = false;
   std::optional<cm::CloseReason> closed;
 };
+
+/// Each queue pair is of another worker.
+class ConnectedLinkOfWorkers : public ConnectedLink {
+ protected:
+  ConnectedLinkOfWorkers() : ConnectedLink{3} {}
+  /// The QPN in the last ARP packet to the peer alone.
+  [[nodiscard]] std::uint32_t told() const {
+    for (auto frame = sim.actions.frames.rbegin(); frame != sim.actions.frames.rend(); ++frame)
+      if (const auto arp = frame->arp(); arp && !frame->broadcast())
+        return arp->sender_hw.link_addr().qpn.host();
+    return 0;
+  }
+  /// The packets to that queue pair keep its worker busy. Half of them are those of a host.
+  void press_on(unsigned queue_pair, unsigned lid_of_host) {
+    const auto lid = static_cast<std::uint16_t>(lid_of_host);
+    std::vector<QueueLoad> loads(3);
+    QueueLoad& busy = loads[queue_pair];
+    busy = {.busy = 0.9, .received = 0.8, .senders = std::vector<std::uint16_t>(64, lid)};
+    busy.senders.resize(128, 0x99);
+    sim.link.balance(loads, sim.now);
+  }
+};
+
+// Announcements name it too, and must not end connections.
+TEST_F(ConnectedLinkOfWorkers, P14_PeersWithConnectedModeAreToldTheFirstQueuePair) {
+  talk(3s);
+  ASSERT_TRUE(established);
+  const auto said = wire::read<wire::IpoibCmPrivate>(req->private_data).value();
+  EXPECT_EQ(said.ud_qpn.host(), 0x48U);
+  unsigned spread = 0;
+  for (std::uint16_t n = 0; n < 20; ++n) {
+    wire::LinkAddr host = sim.add_host(0x100U + n, 0x50, static_cast<std::uint16_t>(100 + n));
+    for (const std::uint8_t flags : {wire::LinkAddr::kFlagRc, std::uint8_t{0}}) {
+      host.flags = flags;
+      sim.receive_arp_request(host, fmt::format("10.0.0.{}", 100 + n));
+      run_for(100ms);
+      const unsigned told_now = told() - 0x48;
+      EXPECT_EQ(told_now, sim.link.queue_pair_for(host));
+      if (flags != 0) {
+        EXPECT_EQ(told_now, 0U);
+      } else {
+        spread |= 1U << told_now;
+      }
+    }
+  }
+  EXPECT_EQ(spread, 7U) << "all three queue pairs serve hosts without connected mode";
+}
+
+// A message with another queue pair would end their connections. The load is where the hash would
+// put each host.
+TEST_F(ConnectedLinkOfWorkers, P14_OnlyHostsWithoutConnectedModeMoveByTheirLoad) {
+  for (const std::uint8_t flags : {wire::LinkAddr::kFlagRc, std::uint8_t{0}}) {
+    wire::LinkAddr host = sim.add_host(0xcU + flags, 0x51, 4 + flags);
+    const unsigned queue_pair = sim.link.queue_pair_for(host);
+    host.flags = flags;
+    const auto address = fmt::format("10.0.0.{}", 3 + flags);
+    sim.want(ip(address));
+    sim.receive_arp_reply(host, address);
+    run_for(100ms);
+    press_on(queue_pair, 4 + flags);
+    EXPECT_EQ(sim.link.counters().neighbours_moved, flags == 0 ? 1U : 0U);
+  }
+}
+
+TEST_F(ConnectedLinkOfWorkers, P14_NewConnectionsAvoidABusyWorker) {
+  EXPECT_EQ(sim.link.served_by(hw), 0U) << "no connection: the worker of its datagrams";
+  talk(3s);
+  ASSERT_TRUE(established);
+  EXPECT_EQ(sim.link.served_by(hw), 0U);
+  press_on(0, 3);
+  const auto rows = sim.link.connections()->list(sim.now);
+  ASSERT_EQ(rows.size(), 1U);
+  ASSERT_TRUE(sim.link.connections()->close(rows[0].handle, sim.now));
+  established = false;
+  talk(5s);
+  ASSERT_TRUE(established);
+  EXPECT_EQ(sim.link.served_by(hw), 1U);
+  EXPECT_EQ(sim.sink.find(kPeer)->worker, 11);
+}
+
+// They know the first queue pair in any case, so that no message to them is necessary.
+TEST_F(ConnectedLinkOfWorkers, P14_NumberOfQueuesDoesNotConcernHostsWithConnectedMode) {
+  wire::LinkAddr datagram = sim.add_host(0xc, 0x51, 4);
+  for (std::uint64_t guid = 0xd; sim.link.queue_pair_for(datagram) == 0; ++guid)
+    datagram = sim.add_host(guid, 0x51, 4);
+  for (const auto& [host, address] : {std::pair{hw, "10.0.0.2"}, std::pair{datagram, "10.0.0.3"}}) {
+    sim.want(ip(address));
+    sim.receive_arp_reply(host, address);
+  }
+  talk(3s);
+  ASSERT_TRUE(established);
+  const auto id = sim.link.connections()->list(sim.now).at(0).handle;
+  sim.actions.frames.clear();
+  ASSERT_TRUE(sim.link.set_queues(1, sim.now));
+  sim.run_for(100ms);
+  std::vector<std::uint32_t> told_hosts;
+  for (const SentFrame& frame : sim.actions.frames)
+    if (const auto arp = frame.arp(); arp && !frame.broadcast())
+      told_hosts.push_back(arp->target_ip & 0xff);
+  EXPECT_EQ(told_hosts, std::vector{3U});
+  talk(1s);
+  EXPECT_EQ(sim.link.connections()->list(sim.now).at(0).handle, id);
+}
 
 TEST_F(ConnectedLink, C01_FlagsAreInArp) {
   sim.actions.frames.clear();

@@ -191,7 +191,8 @@ TEST(ConnectionFaults, RequestsOfNobody) {
   EXPECT_EQ(b.queues(), 0U);
 }
 
-/// Loss, delay, disorder and restarts occur at random, and end. Source: C-02, C-05, C-06, C-16.
+/// Loss, delay, disorder and restarts occur at random, and end. Links have up to three queue pairs,
+/// and peers at times know another one than the first. Source: C-02, C-05, C-06, C-16, P-14.
 void live(std::uint64_t seed) {
   SimConnections sim{seed};
   sim.loss = static_cast<double>(seed % 5) * 0.08;
@@ -203,7 +204,10 @@ void live(std::uint64_t seed) {
     config.pairs = pairs;
     config.idle = 40s;
     config.backoff_max = 8s;
-    sim.add(config);
+    SimSide& side = sim.add(config);
+    side.kill();
+    side.queue_pairs = 1 + static_cast<unsigned>(seed / 2 % 3);
+    side.start();
   }
   const auto meet_all = [&](SimSide& side) {
     for (const auto& other : sim.sides)
@@ -223,6 +227,11 @@ void live(std::uint64_t seed) {
       const auto rows = side.up();
       if (!rows.empty() && sim.chance(0.3))
         side.connections->on_queue_event({rows[0].qpn, fabric::QueueEvent::Kind::kError}, sim.now);
+      if (other.alive() && sim.chance(0.2)) {
+        sim.sides[other.lid() - 1U]->named[side.address().gid] =
+            static_cast<unsigned>(sim.pick(other.queue_pairs));
+        side.meet(other, wire::LinkAddr::kFlagRc);
+      }
     }
     sim.run_for(std::chrono::milliseconds(sim.pick(3000)));
   }
@@ -230,10 +239,10 @@ void live(std::uint64_t seed) {
   // retries.
   sim.loss = 0;
   for (const auto& side : sim.sides) {
-    if (side->alive()) continue;
-    side->start();
-    meet_all(*side);
+    side->named.clear();
+    if (!side->alive()) side->start();
   }
+  for (const auto& side : sim.sides) meet_all(*side);
   for (const auto& side : sim.sides)
     for (const auto& other : sim.sides)
       if (side != other) side->talk(*other);
@@ -253,7 +262,9 @@ void live(std::uint64_t seed) {
   }
   for (const auto& side : sim.sides) {
     const std::size_t each = pairs == PairPolicy::kOne ? 1 : 2;
-    ASSERT_EQ(side->up().size(), each * (n - 1)) << "lid " << side->lid();
+    const auto rows = side->up();
+    ASSERT_EQ(rows.size(), each * (n - 1)) << "lid " << side->lid();
+    for (const ConnectionInfo& row : rows) ASSERT_LT(row.worker, 10 + side->queue_pairs);
     for (const auto& other : sim.sides)
       if (side != other) {
         ASSERT_EQ(side->way_to(*other).mode, NeighbourMode::kRc);

@@ -93,7 +93,17 @@ TEST(Placement, HcasCountByDriverAndMode) {
   c.worker.count = 2;
   const auto pools = plan_pools(c, {{0, 1}, 0});
   EXPECT_EQ(pools[0].shares, 0U);
-  EXPECT_EQ(pools[1].shares, 2 * c.txd + 512);
+  EXPECT_EQ(pools[1].shares, 2 * (2 * c.txd + 512)) << "both workers have connections";
+  // Frames for the connections of the other worker wait in a ring.
+  for (const std::size_t i : {0U, 1U}) c.links[i].queue_pairs = 1;
+  const auto of_owner = plan_pools(c, {{0, 1}, 0});
+  EXPECT_EQ(of_owner[1].shares, 2 * c.txd + 512);
+  EXPECT_EQ(pools[1].mbufs - of_owner[1].mbufs, 1024U);
+  for (const std::size_t i : {0U, 1U}) c.links[i].queue_pairs = 0;
+  c.worker.count = 8;
+  EXPECT_EQ(messages_under_way(c, c.hcas[0]), 8 * kMessagesOfWorker);
+  c.worker.count = 2;
+  EXPECT_EQ(messages_under_way(c, c.hcas[0]), kMessagesUnderWay);
   for (LinkConfigEntry& l : c.links) l.hca = "mlx0";
   EXPECT_EQ(plan_pools(c, {{0, 1}, 0})[1].shares, 0U) << "a real hca sends messages";
 }

@@ -306,6 +306,29 @@ TEST_F(SharedPortTest, P14_QueuePairsOfALinkAreLimited) {
             1);
 }
 
+// The messages of connections may hold as many mbufs as the mempool was made for, whether the cable
+// has queues for all workers or for one.
+TEST_F(SharedPortTest, P14_ServedWorkersShareTheMbufsOfMessages) {
+  TwoQueues wide;
+  for (const auto& [wire, workers] : {std::pair{wide.name, 2U}, {cable.name, 1U}}) {
+    const TwoQueues eth;
+    NodeConfig c = config();
+    c.ports[0].device = eth.name;
+    c.hcas[0].wire = wire;
+    c.links[0].mode = LinkMode::kConnectedRc;
+    c.total_num_mbufs = 8192;
+    c.worker.count = 2;
+    std::uint32_t mbufs = 0;
+    const HcaFactory make =
+        [&mbufs](const HcaConfig&, const HcaResources& r) -> Result<std::unique_ptr<fabric::Hca>> {
+      mbufs = r.message_mbufs;
+      return fail(Errc::kUnavailable, "only the resources are looked at");
+    };
+    EXPECT_FALSE(build_node(c, {0, {1, 2}}, make, real_tsc, 1));
+    EXPECT_EQ(mbufs, 4096 / workers);
+  }
+}
+
 /// Time passes by ticks only. Both workers have a queue pair of ib0, and hosts with the LIDs 9 to 24
 /// are its neighbours.
 struct LoadTest : SharedPortTest {

@@ -136,7 +136,7 @@ void RetirementFixture::SetUp() {
   retirement = std::make_unique<WorkerRetirement>(workers, *rcu);
   for (const table::InterfaceId i : {kEth0, kEth1, kIb0, kIb1}) {
     entries[i].owner = i < kIb0 ? 0 : static_cast<std::uint8_t>(i - kIb0 + 1);
-    if (i >= kIb0) entries[i].receive_queue = &receive_queues[i - kIb0];
+    if (i >= kIb0) connect(i, receive_queues[i - kIb0]);
     interfaces_.add({entries[i].owner});
   }
   settings.burst = fwd::kMaxBurst;
@@ -209,6 +209,7 @@ bool RetirementFixture::learn(unsigned peer, bool connected) {
     queues_.push_back(std::make_unique<Queue>(*this, peer));
     n.mode = table::NeighbourMode::kRc;
     n.queue = queues_.back().get();
+    n.worker = entries[n.iface].owner;
   }
   directory->install(*number, n);
   EXPECT_EQ(prefixes->lookup(n.addr.v4_host()), table::adjacency_of(*number, false));
