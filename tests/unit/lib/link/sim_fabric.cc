@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/wire/arp.h"
 #include "lib/wire/iba.h"
 
 namespace ipoib::link {
@@ -29,6 +30,7 @@ static_assert(wire::WireRecord<Datagram>);
 SimNode::SimNode(SimFabric& fabric, std::uint16_t lid, std::uint64_t guid, std::string_view address)
     : fabric_{fabric},
       number_{fabric.nodes.size()},
+      one_queue_pair_{fabric.one_queue_pair},
       config_{fabric.config},
       prefix_{prefix(address)} {
   address_ = prefix_.addr;
@@ -56,9 +58,10 @@ void SimNode::make() {
   actions = std::make_unique<FakeLinkActions>(*sink);
   actions->attr = attr_;
   actions->own_qpn = 2 + static_cast<std::uint32_t>(fabric_.random() % 0xff'0000);
-  actions->own_queue_pairs = 1 + actions->own_qpn % 3;
+  actions->own_queue_pairs = one_queue_pair_ ? 1 : 1 + actions->own_qpn % 3;
+  worker_ = 0;
   actions->on_send = [this](const SentFrame& f) {
-    fabric_.send(*this, {attr_.lid, actions->attr.gid(), actions->own_qpn, actions->qkey,
+    fabric_.send(*this, {attr_.lid, actions->attr.gid(), actions->own_qpn + worker_, actions->qkey,
                          config_.pkey, f.to, f.qpn, f.bytes});
   };
   client = std::make_unique<sa::Client>(
@@ -153,14 +156,28 @@ void SimNode::send_ip(const wire::IpAddr& to) {
 void SimNode::put_on_wire(const wire::IpAddr& to, const table::Neighbour& n) {
   const auto from = to.is_v4() ? address_ : local6().value_or(address_);
   const Datagram d{{wire::Be16{kDatagram}, {}}, from, to, wire::Be64{++fabric_.packet_id_}};
-  ++sent[to];
+  // Messages of the link itself leave by its first queue pair.
+  worker_ = static_cast<unsigned>(++sent[to] % actions->own_queue_pairs);
   actions->send(n.ah, n.qpn, wire::bytes_of(d));
+  worker_ = 0;
+}
+
+bool SimNode::is_ignored(std::span<const std::byte> arp) const {
+  const auto record = wire::parse_arp(wire::LinkKind::kInfiniband, arp);
+  return habits.answers_senders_only && record && record->op == wire::ArpOp::kRequest &&
+         record->sender_ip == 0;
+}
+
+bool SimNode::is_foreign(const wire::IpAddr& from, std::uint32_t src_qpn) const {
+  const table::Neighbour* const known = habits.checks_source_qpn ? sink->find(from) : nullptr;
+  return known != nullptr && known->state == table::NeighbourState::kValid && known->qpn != src_qpn;
 }
 
 /// Handles a packet of the queue pair as the datapath would.
 void SimNode::take(std::span<const std::byte> bytes, std::uint16_t slid, std::uint32_t src_qpn) {
   const auto type = wire::read<wire::IpoibHdr>(bytes)->type.host();
   const auto packet = bytes.subspan(sizeof(wire::IpoibHdr));
+  if (type == 0x0806 && is_ignored(packet)) return;
   if (type == 0x0806) return link->on_arp(packet, slid, src_qpn, fabric_.now);
   if (type == 0x86dd) return link->on_nd(packet, fabric_.now);
   const auto d = wire::read<Datagram>(bytes);
@@ -173,6 +190,10 @@ void SimNode::take(std::span<const std::byte> bytes, std::uint16_t slid, std::ui
   }
   if (!owns(d->to)) {
     ++fabric_.lost["misdirected"];
+    return;
+  }
+  if (is_foreign(d->from, src_qpn)) {
+    ++fabric_.lost["source"];
     return;
   }
   if (seen_.insert(d->id.host()).second) ++received[d->from];

@@ -39,7 +39,16 @@ struct SimFaults {
 
 class SimFabric;
 
-/// A host with one port and one link. Its "worker" sends numbered IP packets.
+/// Habits of hosts of other makes.
+struct SimHabits {
+  /// It does not answer ARP requests without a sender address.
+  bool answers_senders_only = false;
+  /// It takes packets of a host only from the queue pair in the host's address.
+  bool checks_source_qpn = false;
+};
+
+/// A host with one port and one link. Its "workers" send numbered IP packets, each by a queue pair of
+/// its own.
 class SimNode {
  public:
   SimNode(SimFabric& fabric, std::uint16_t lid, std::uint64_t guid, std::string_view address);
@@ -73,6 +82,7 @@ class SimNode {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   void tick();
 
+  SimHabits habits;
   std::unique_ptr<FakeAddressSink> addresses;
   std::unique_ptr<FakeNeighbourSink> sink;
   std::unique_ptr<FakeLinkActions> actions;
@@ -101,11 +111,14 @@ class SimNode {
   };
   void make();
   void put_on_wire(const wire::IpAddr& to, const table::Neighbour& n);
+  [[nodiscard]] bool is_ignored(std::span<const std::byte> arp) const;
+  [[nodiscard]] bool is_foreign(const wire::IpAddr& from, std::uint32_t src_qpn) const;
   void take(std::span<const std::byte> bytes, std::uint16_t slid, std::uint32_t src_qpn);
   void count_request();
 
   SimFabric& fabric_;
   const std::size_t number_;
+  const bool one_queue_pair_;
   LinkConfig config_;
   bool alive_ = true;
   std::optional<TimePoint> due_;  ///< Place in the fabric's order of timers.
@@ -114,6 +127,7 @@ class SimNode {
   wire::IpPrefix prefix_;
   fabric::PortAttr attr_;
   std::map<HeldPacket, Waiting> waiting_;
+  unsigned worker_ = 0;  ///< It sends the next packet.
   std::unordered_set<std::uint64_t> seen_;
 };
 
@@ -150,8 +164,9 @@ class SimFabric : public test::SimTime {
   bool switches_by_membership = false;
   bool reports = true;  ///< Links receive the reports of the administrator.
   std::vector<std::unique_ptr<SimNode>> nodes;
-  LinkConfig config;       ///< Configuration of nodes added later, except the address.
-  std::uint64_t mads = 0;  ///< Requests to the administrator.
+  LinkConfig config;            ///< Configuration of nodes added later, except the address.
+  bool one_queue_pair = false;  ///< Nodes added later have one; otherwise they have up to three.
+  std::uint64_t mads = 0;       ///< Requests to the administrator.
   std::uint64_t broadcasts = 0;
   std::map<std::string, std::uint64_t> lost;  ///< Packets without a receiver, by reason.
 

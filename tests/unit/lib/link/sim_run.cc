@@ -61,11 +61,17 @@ void SimRun::run() {
 // The run:
 
 void SimRun::begin() {
+  // If hosts have these habits, the configuration allows for them.
+  const bool senders_only = chance(0.2), source_checks = chance(0.2);
+  f_.config.anonymous_requests = !senders_only;
+  f_.one_queue_pair = source_checks;
   for (std::size_t i = 0; i < n_; ++i) {
     f_.config.ip6.routing = chance(0.3);
     f_.config.group.multicast_router = chance(0.1);
     f_.config.group.send_only = chance(0.15) ? SendOnly::kFullMember : SendOnly::kNonMember;
-    f_.add_node(fmt::format("10.0.{}.{}/16", i / 200, i % 200 + 1));
+    SimNode& node = f_.add_node(fmt::format("10.0.{}.{}/16", i / 200, i % 200 + 1));
+    node.habits = {.answers_senders_only = senders_only && chance(0.3),
+                   .checks_source_qpn = source_checks && chance(0.3)};
   }
   if (may(SimKinds::kWire)) {
     f_.faults.loss = chance(0.2) ? 0 : 0.3 * static_cast<double>(pick(100)) / 100;

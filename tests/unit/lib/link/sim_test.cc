@@ -265,5 +265,46 @@ TEST(Sim, TheSameSeedGivesTheSameRun) {
   EXPECT_NE(run(42), run(43));
 }
 
+/// Two nodes that are up. The first one has three queue pairs, or one.
+void bring_up_pair(SimFabric& f, unsigned queue_pairs, SimHabits habits) {
+  for (const char* address : {"10.0.0.1/24", "10.0.0.2/24"}) f.add_node(address);
+  f.nodes[0]->actions->own_queue_pairs = queue_pairs;
+  f.nodes[1]->habits = habits;
+  for (const auto& node : f.nodes) node->start();
+  ASSERT_TRUE(f.run_until([&] { return f.all_up(); }, 5min));
+}
+
+TEST(Sim, P14_HostThatAnswersOnlySendersIsResolved) {
+  SimFabric f{1};
+  bring_up_pair(f, 3, {.answers_senders_only = true});
+  SimNode& a = *f.nodes[0];
+  SimNode& b = *f.nodes[1];
+  a.send_ip(b.address());
+  f.run_for(500ms);
+  EXPECT_EQ(b.received[a.address()], 0U) << "the first request has no sender";
+  f.run_for(2s);
+  EXPECT_EQ(b.received[a.address()], 1U);
+  EXPECT_TRUE(all_hear_all(f, 1s));
+}
+
+// A link with one queue pair is for such hosts: all of its packets leave by it.
+TEST(Sim, P14_HostThatChecksSourceQueuePairsHearsALinkWithOne) {
+  for (const unsigned queue_pairs : {1U, 3U}) {
+    SimFabric f{1};
+    bring_up_pair(f, queue_pairs, {.checks_source_qpn = true});
+    SimNode& a = *f.nodes[0];
+    SimNode& b = *f.nodes[1];
+    ASSERT_TRUE(all_hear_all(f, 5s));
+    f.run_for(1s);
+    const std::uint64_t before = b.received[a.address()];
+    for (int i = 0; i < 30; ++i) {
+      a.send_ip(b.address());
+      f.run_for(1ms);
+    }
+    EXPECT_EQ(b.received[a.address()] - before, queue_pairs == 1 ? 30U : 10U);
+    EXPECT_EQ(f.lost["source"] != 0, queue_pairs != 1);
+  }
+}
+
 }  // namespace
 }  // namespace ipoib::link
