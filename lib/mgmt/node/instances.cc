@@ -192,7 +192,7 @@ Status LinkInstance::set_qkey(std::uint32_t qkey) {
 
 Result<fabric::ConnectedQueue*> LinkInstance::create_connected(fabric::Transport transport,
                                                                unsigned queue_pair) {
-  const auto queue = connected_mode().create_connected_queue(
+  auto queue = connected_mode().create_connected_queue(
       {.transport = transport, .pkey = config_.pkey, .receive_queue = queues_.receive[queue_pair]});
   if (!queue) return queue;
   const unsigned worker = worker_of(queue_pair);
