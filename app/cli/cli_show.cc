@@ -86,6 +86,7 @@ Result<Output> show_worker(const mgmt::NodeFaces& node, const Match& match) {
                       {"LCORE", "lcore"},
                       {"INTERFACES", "interfaces"},
                       {"NEIGHBOURS", "neighbours"},
+                      {"TABLE BYTES", "table_bytes"},
                       {"RX", "rx_packets"},
                       {"PUNTS", "punts"},
                       {"LOOPS", "loops"},

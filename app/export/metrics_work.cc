@@ -48,6 +48,10 @@ constexpr std::array kWorkerColumns = {
     MetricColumn<WorkerInfo>{kCounter, "ipoib_worker_punts_total",
                              "Packets and messages punted to the management lcore.",
                              [](const auto& w) { return static_cast<double>(w.punts); }},
+    MetricColumn<WorkerInfo>{
+        kGauge, "ipoib_worker_table_bytes",
+        "Memory of the worker's own tables of neighbours and multicast deliveries.",
+        [](const auto& w) { return static_cast<double>(w.table_octets); }},
 };
 
 /// Largest number of packets per receive call that each of WorkerInfo::bursts counts; the last one

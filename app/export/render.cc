@@ -370,6 +370,7 @@ Json to_json(const mgmt::WorkerInfo& worker) {
           {"lcore", worker.lcore},
           {"interfaces", worker.interfaces},
           {"neighbours", worker.neighbours},
+          {"table_bytes", worker.table_octets},
           {"rx_packets", worker.rx_packets},
           {"punts", worker.punts},
           {"loops", worker.loops},

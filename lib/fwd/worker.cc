@@ -177,4 +177,8 @@ std::uint32_t Worker::last_used_s(table::NeighbourIndex index) const noexcept {
   return state_->context.neighbours->last_used_s(index);
 }
 
+std::size_t Worker::table_octets() const noexcept {
+  return state_->context.neighbours->memory_size() + state_->context.deliveries->memory_size();
+}
+
 }  // namespace ipoib::fwd

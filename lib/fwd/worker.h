@@ -55,6 +55,8 @@ class Worker {
   [[nodiscard]] fabric::SenderSamples* senders(table::InterfaceId iface) const noexcept;
   /// Seconds since the process started when this worker last sent to the neighbour; 0: never.
   [[nodiscard]] std::uint32_t last_used_s(table::NeighbourIndex index) const noexcept;
+  /// Any thread. Octets of this worker's own tables of neighbours and multicast deliveries.
+  [[nodiscard]] std::size_t table_octets() const noexcept;
 
  private:
   struct State;

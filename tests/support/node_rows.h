@@ -231,6 +231,7 @@ inline void fill(NodeRows& rows) {
   worker.lcore = 1;
   worker.interfaces = {"ib0", "eth0"};
   worker.loops = 100;
+  worker.table_octets = 8192;
   rows.workers = {worker};
 
   rows.drops = {{Drop::kIpNoRoute, "ib0", 5}, {Drop::kIbPkey, "soft0", 12}};

@@ -236,6 +236,15 @@ class CountingHca final : public fabric::Hca {
   fabric::PortAttr attr_;
 };
 
+// The capacity decides, not the number of neighbours that the worker has.
+TEST_F(WorkerTest, P14_MemoryOfItsTablesIsKnown) {
+  neighbour_capacity = 1024;
+  start();
+  const std::size_t deliveries = 128 * sizeof(table::Delivery);
+  EXPECT_GE(worker().table_octets(), 1024 * (64 + 16) + deliveries);
+  EXPECT_LE(worker().table_octets(), 1024 * (64 + 32) + 2 * deliveries);
+}
+
 TEST_F(WorkerTest, P07_PollsDevicesOncePerLoop) {
   CountingHca hca;
   configs[0].hcas = {{.hca = &hca, .worker = 3}};
