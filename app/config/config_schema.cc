@@ -362,7 +362,7 @@ Section<LinkConfigEntry> link_section() {
           row<E>(
               "balance", &E::balance, Boolean{},
               "With several queue pairs, neighbours move from the queue pair of a busy worker to "
-              "that of an idle one."),
+              "that of an idle one, and busy workers get no new connections."),
           row<E>("copy-to-routers", &E::copy_to_routers, Boolean{},
                  "Also send each multicast datagram to the all-routers group, for multicast "
                  "routers that do not join every group."),

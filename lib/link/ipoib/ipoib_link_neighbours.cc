@@ -146,6 +146,7 @@ Status IpoibLink::set_queues(unsigned n, TimePoint now) {
 }
 
 void IpoibLink::balance(std::span<QueueLoad> loads, TimePoint now) {
+  if (!config_.balance) return;
   if (connections_) {
     std::vector<double> busy;
     for (const QueueLoad& load : loads) busy.push_back(load.busy);
@@ -153,7 +154,7 @@ void IpoibLink::balance(std::span<QueueLoad> loads, TimePoint now) {
   }
   const unsigned n = std::min(queues(), static_cast<unsigned>(loads.size()));
   // Packets of neighbours that are moving arrive at the queue pairs that they had.
-  if (!config_.balance || n < 2 || state_ != State::kUp || is_moving()) return;
+  if (n < 2 || state_ != State::kUp || is_moving()) return;
   const auto ports = [this] {
     auto known = paths_.ports();
     if (connections_)

@@ -85,7 +85,7 @@ struct LinkConfig : IpConfig {
   AllNodes all_nodes = AllNodes::kAuto;
   /// With several queue pairs, ARP requests to all hosts have no sender.
   bool anonymous_requests = true;
-  bool balance = true;  ///< balance() moves neighbours.
+  bool balance = true;  ///< balance() moves neighbours, and busy workers get no new connections.
   GroupConfig group;
   ConnectionConfig connected;
   Duration join_backoff_min = std::chrono::seconds(1);

@@ -23,14 +23,14 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
  protected:
   static constexpr std::uint32_t kPeerQpn = 0x50;
 
-  explicit ConnectedLink(unsigned queue_pairs = 1)
+  explicit ConnectedLink(unsigned queue_pairs = 1, const LinkConfig& link = config())
       : manager{[this](const auto& to, const auto& mad) { return carry(to, mad, peer, 2); },
                 {.ca_guid = 1},
                 1},
         peer{[this](const auto& to, const auto& mad) { return carry(to, mad, manager, 3); },
              {.ca_guid = 2},
              2},
-        sim{config(), 1, IpoibLink::Connected{hca, manager}} {
+        sim{link, 1, IpoibLink::Connected{hca, manager}} {
     sim.actions.own_queue_pairs = queue_pairs;
     sim.bring_up();
     sim.run_for(3s);
@@ -123,7 +123,7 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
 /// Each queue pair is of another worker.
 class ConnectedLinkOfWorkers : public ConnectedLink {
  protected:
-  ConnectedLinkOfWorkers() : ConnectedLink{3} {}
+  explicit ConnectedLinkOfWorkers(const LinkConfig& link = config()) : ConnectedLink{3, link} {}
   /// The QPN in the last ARP packet to the peer alone.
   [[nodiscard]] std::uint32_t told() const {
     for (auto frame = sim.actions.frames.rbegin(); frame != sim.actions.frames.rend(); ++frame)
@@ -139,6 +139,16 @@ class ConnectedLinkOfWorkers : public ConnectedLink {
     busy = {.busy = 0.9, .received = 0.8, .senders = std::vector<std::uint16_t>(64, lid)};
     busy.senders.resize(128, 0x99);
     sim.link.balance(loads, sim.now);
+  }
+};
+
+class ConnectedLinkWithoutBalance : public ConnectedLinkOfWorkers {
+ protected:
+  ConnectedLinkWithoutBalance() : ConnectedLinkOfWorkers{without_balance()} {}
+  static LinkConfig without_balance() {
+    LinkConfig c = config();
+    c.balance = false;
+    return c;
   }
 };
 
@@ -197,6 +207,13 @@ TEST_F(ConnectedLinkOfWorkers, P14_NewConnectionsAvoidABusyWorker) {
   ASSERT_TRUE(established);
   EXPECT_EQ(sim.link.served_by(hw), 1U);
   EXPECT_EQ(sim.sink.find(kPeer)->worker, 11);
+}
+
+TEST_F(ConnectedLinkWithoutBalance, P14_NewConnectionsIgnoreTheLoadIfConfigured) {
+  press_on(0, 3);
+  talk(3s);
+  ASSERT_TRUE(established);
+  EXPECT_EQ(sim.link.served_by(hw), 0U);
 }
 
 // They know the first queue pair in any case, so that no message to them is necessary.
