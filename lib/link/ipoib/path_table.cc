@@ -160,7 +160,7 @@ void PathTable::heard(const wire::HwAddr& from, std::uint16_t slid, TimePoint no
   if (p == nullptr || slid == 0) return;
   const auto before = std::exchange(p->heard, slid);
   const bool moved = before != 0 && before != slid && slid != p->attr.dlid;
-  if (!moved || p->unused() || p->pinned || p->state != PathState::kReady) return;
+  if (!moved || p->pinned || p->state != PathState::kReady) return;
   p->refresh_at = std::min(p->refresh_at, now + jitter_.around(kMovedDelay, 50));
   schedule(*p);
 }

@@ -110,7 +110,7 @@ TEST_F(ConnectedWorkers, P14_WorkerThatHangsLosesOnlyItsOwnFrames) {
   poll_others();
   EXPECT_EQ(receive(1).size(), 1U);
 
-  // It takes them as soon as it loops again. All but one are duplicates.
+  // It takes them as soon as it loops again. They repeat one message.
   for (unsigned i = 0; i < 2 * kRing; ++i) peers[1].poll(1);
   rte_mbuf* m = nullptr;
   ASSERT_EQ(hung.rx->rx_burst(&m, 1), 1);

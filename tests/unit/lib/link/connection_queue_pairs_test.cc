@@ -186,8 +186,8 @@ TEST_F(ConnectionQueuePairs, C05_RequestsThatCrossLeaveOneConnection) {
   EXPECT_GT(a.connections->counters().crossed + b.connections->counters().crossed, 0U);
 }
 
-// The peer had no connected mode before, and still knows the queue pair that it was told then. The
-// two connections do not replace each other, again and again.
+// The peer had no connected mode before, and still knows the queue pair of that time. The two
+// connections do not replace each other, again and again.
 TEST_F(ConnectionQueuePairs, P14_RequestsAtTwoQueuePairsAreTwoConnections) {
   SimSide& a = add(2);
   SimSide& b = add(1);

@@ -46,9 +46,31 @@ class IpoibNeighbour : public ::testing::Test {
     b.link.on_arp(arp, slid, hw.qpn.host(), b.now);
   }
 
+  /// The peer asks without a sender address, with this source LID. Returns the LID of the answer.
+  std::uint16_t asked_from(std::uint16_t slid) {
+    b.actions.frames.clear();
+    const auto arp =
+        wire::build_arp({wire::ArpOp::kRequest, hw, 0, wire::LinkAddr{}, ip("10.0.0.1").v4_host()});
+    b.link.on_arp(arp, slid, hw.qpn.host(), b.now);
+    b.run_for(100ms);
+    return b.actions.frames.at(0).to.dlid;
+  }
+
   SimIpoibLink b;
   wire::LinkAddr hw;
 };
+
+// Each answer keeps the path alive, although no neighbour uses it.
+TEST_F(IpoibNeighbour, U20_AnswersToHostsWithoutASenderFollowTheirLid) {
+  EXPECT_EQ(asked_from(3), 3);
+  b.add_host(0xb, 0x50, 7);
+  for (int i = 0; i < 3; ++i) {
+    static_cast<void>(asked_from(7));
+    b.run_for(1s);
+  }
+  EXPECT_EQ(asked_from(7), 7);
+  EXPECT_LE(b.sa.path_queries.size(), 3U) << "a change of the LID asks once";
+}
 
 TEST_F(IpoibNeighbour, U23_RequestGoesToTheBroadcastGroup) {
   const auto packet = b.want(kPeer);
