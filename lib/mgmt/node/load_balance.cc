@@ -29,11 +29,14 @@ std::vector<LoadBalance::WorkerLoad> LoadBalance::measure_workers() {
   std::vector<WorkerLoad> loads;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const fwd::Worker& w = *all[i].worker;
-    WorkerMark now{.busy_cycles = w.stats().busy_cycles.get()};
+    WorkerMark now{.loops = w.stats().loops.get(), .busy_cycles = w.stats().busy_cycles.get()};
     for (const auto& slot : parts_.interfaces)
       now.packets += w.counters(slot->control->id()).rx_packets.get();
     const WorkerMark before = std::exchange(workers_[i], now);
-    const double busy = static_cast<double>(now.busy_cycles - before.busy_cycles) / cycles;
+    // A worker that hangs has no time.
+    const double busy = now.loops == before.loops
+                            ? 1.0
+                            : static_cast<double>(now.busy_cycles - before.busy_cycles) / cycles;
     const auto packets = static_cast<double>(now.packets - before.packets);
     loads.push_back({.busy = std::min(busy, 1.0), .per_packet = busy / std::max(packets, 1.0)});
   }

@@ -26,7 +26,7 @@ class LoadBalance {
  private:
   /// Totals at the end of the previous period.
   struct WorkerMark {
-    std::uint64_t busy_cycles = 0, packets = 0;
+    std::uint64_t loops = 0, busy_cycles = 0, packets = 0;
   };
   struct WorkerLoad {
     double busy = 0;

@@ -397,6 +397,39 @@ struct LoadTest : SharedPortTest {
   TwoQueues wide;
 };
 
+TEST_F(LoadTest, P14_WorkerThatHangsGetsNoNewConnections) {
+  test::sim_tsc = 77 * rte_get_tsc_hz();
+  NodeConfig c = config();
+  c.hcas[0].wire = wide.name;
+  c.links[0].mode = LinkMode::kConnectedRc;
+  c.links[0].connection.open = link::OpenPolicy::kAlways;
+  begin(c, make_timed, &test::read_sim_tsc);
+  for (int i = 0; i < 500; ++i) tick();
+  ASSERT_EQ(link().state, "up");
+  const auto connect = [this](std::uint16_t first) {
+    for (std::uint16_t lid = first; lid < first + 4; ++lid)
+      EXPECT_TRUE(node->parts->links[0]->control().add_static(
+          host(lid),
+          fmt::format("80:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0c:{:02x}", lid), lid,
+          0, node->parts->now()));
+    std::map<unsigned, unsigned> of_worker;
+    node->runner.run_once();
+    for (const link::ConnectionInfo& row : node->faces.view.connections("ib0"))
+      ++of_worker[row.worker];
+    return of_worker;
+  };
+  EXPECT_EQ(connect(9), (std::map<unsigned, unsigned>{{0, 2}, {1, 2}}));
+  for (int i = 0; i < 12'000; ++i) {
+    test::sim_tsc += rte_get_tsc_hz() / 1000;
+    node->runner.run_once();
+    node->parts->workers.all()[0].worker->iterate(node->parts->clock.tsc());
+  }
+  // Nothing answered the first requests. They were repeated, and none by worker 1.
+  auto of_worker = connect(20);
+  EXPECT_GE(of_worker[0], 4U);
+  EXPECT_EQ(of_worker[1], 0U);
+}
+
 // Half of the packets that keep worker 0 busy are one host's.
 TEST_F(LoadTest, P14_AHostLeavesABusyWorker) {
   start();
