@@ -142,7 +142,8 @@ void PathTable::send(const wire::HwAddr& to, std::span<const std::byte> frame, T
   const std::uint32_t qpn = to.datagram_addr().qpn;
   const bool room = frames_waiting_ < kMaxWaitingFrames && p.waiting.size() < kMaxWaitingPerPath;
   if (p.state == PathState::kReady) {
-    if (p.unused()) p.expires = now + kLinger;
+    // The path to a host that may have moved ends soon, and is queried again.
+    if (p.unused() && (p.heard == 0 || p.heard == p.attr.dlid)) p.expires = now + kLinger;
     actions_.send(p.ah, qpn, frame);
   } else if (p.state == PathState::kFailed || !room) {
     count_unsent(frame);

@@ -72,6 +72,23 @@ TEST_F(IpoibNeighbour, U20_AnswersToHostsWithoutASenderFollowTheirLid) {
   EXPECT_LE(b.sa.path_queries.size(), 3U) << "a change of the LID asks once";
 }
 
+// The SA does not answer when the host has moved.
+TEST_F(IpoibNeighbour, U20_AnswersFollowTheLidAlthoughTheSaWasSilent) {
+  EXPECT_EQ(asked_from(3), 3);
+  b.add_host(0xb, 0x50, 7);
+  b.sa.silent = true;
+  for (int i = 0; i < 20; ++i) {
+    static_cast<void>(asked_from(7));
+    b.run_for(1s);
+  }
+  b.sa.silent = false;
+  for (int i = 0; i < 35; ++i) {
+    static_cast<void>(asked_from(7));
+    b.run_for(1s);
+  }
+  EXPECT_EQ(asked_from(7), 7);
+}
+
 TEST_F(IpoibNeighbour, U23_RequestGoesToTheBroadcastGroup) {
   const auto packet = b.want(kPeer);
   ASSERT_EQ(b.actions.frames.size(), 1U);
