@@ -12,7 +12,9 @@ constexpr std::uint64_t kGuid = 0x0002'c903'0000'0000;
 
 Result<fabric::ConnectedQueue*> FakeConnectionActions::create_connected(fabric::Transport transport,
                                                                         unsigned queue_pair) {
-  if (!has_room || full.contains(queue_pair)) return fail(Errc::kNoResources, "no queue pairs");
+  ++attempts;
+  if (without_receive_queue.contains(queue_pair)) return fail(Errc::kUnavailable, "not there");
+  if (!has_room) return fail(Errc::kNoResources, "no queue pairs");
   auto queue = std::make_unique<FakeConnectedQueue>(next_qpn_++, transport, queue_pair);
   return queues.emplace(queue->qpn(), std::move(queue)).first->second.get();
 }
@@ -22,7 +24,8 @@ std::size_t FakeConnectionActions::connected_queues(unsigned queue_pair) const {
       queues, [&](const auto& entry) { return entry.second->queue_pair == queue_pair; }));
 }
 
-void FakeConnectionActions::destroy_connected(fabric::ConnectedQueue& queue) {
+void FakeConnectionActions::destroy_connected(fabric::ConnectedQueue& queue, unsigned queue_pair) {
+  EXPECT_EQ(queues.at(queue.qpn())->queue_pair, queue_pair);
   queues.erase(queue.qpn());
 }
 

@@ -44,7 +44,7 @@ class FakeConnectionActions final : public ConnectionActions {
     return static_cast<std::uint8_t>(10 + queue_pair);
   }
   [[nodiscard]] std::size_t connected_queues(unsigned queue_pair) const override;
-  void destroy_connected(fabric::ConnectedQueue& queue) override;
+  void destroy_connected(fabric::ConnectedQueue& queue, unsigned queue_pair) override;
   Status set_ready_to_receive(fabric::ConnectedQueue& queue,
                               const fabric::ReadyToReceive& attr) override;
   Status set_ready_to_send(fabric::ConnectedQueue& queue, const fabric::ReadyToSend& attr) override;
@@ -52,7 +52,8 @@ class FakeConnectionActions final : public ConnectionActions {
   [[nodiscard]] fabric::ConnectedQueueInfo info(const fabric::ConnectedQueue& queue) const override;
 
   bool has_room = true;
-  std::set<unsigned> full;  ///< Queue pairs whose workers have no room.
+  std::size_t attempts = 0;                  ///< Calls of create_connected().
+  std::set<unsigned> without_receive_queue;  ///< Queue pairs of such workers.
   std::map<std::uint32_t, std::unique_ptr<FakeConnectedQueue>> queues;
 
  private:

@@ -113,7 +113,7 @@ Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport
   params.private_data = private_data(kRequestsFrom);
   const auto handle = manager_.connect(params, *this, now);
   if (!handle) {
-    actions_.destroy_connected(queue);
+    actions_.destroy_connected(queue, made->served_by);
     return tl::make_unexpected(handle.error());
   }
   ++counters_.asked;
@@ -302,7 +302,7 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
                               .private_data = private_data(queue_pair)},
                              now);
   if (!status) {
-    actions_.destroy_connected(queue);
+    actions_.destroy_connected(queue, made->served_by);
     return status;
   }
   const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();

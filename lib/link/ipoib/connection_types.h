@@ -16,15 +16,16 @@ namespace ipoib::link {
 class ConnectionActions {
  public:
   virtual ~ConnectionActions() = default;
-  /// `queue_pair`: number of the UD queue pair whose worker gets the new queue.
+  /// `queue_pair`: number of the UD queue pair whose worker gets the new queue. Errors:
+  /// kUnavailable, the device has no receive queue for this worker; others concern every worker.
   virtual Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport,
                                                            unsigned queue_pair) = 0;
   [[nodiscard]] virtual std::uint8_t worker_of(unsigned queue_pair) const = 0;
   /// Connected queues that this worker has, those of all links of the HCA.
   [[nodiscard]] virtual std::size_t connected_queues(unsigned queue_pair) const = 0;
   /// Precondition: no installed entry names the queue any more; workers may still be about to use
-  /// it.
-  virtual void destroy_connected(fabric::ConnectedQueue& queue) = 0;
+  /// it. `queue_pair`: as for its creation.
+  virtual void destroy_connected(fabric::ConnectedQueue& queue, unsigned queue_pair) = 0;
   virtual Status set_ready_to_receive(fabric::ConnectedQueue& queue,
                                       const fabric::ReadyToReceive& attr) = 0;
   virtual Status set_ready_to_send(fabric::ConnectedQueue& queue,

@@ -75,7 +75,7 @@ Connections::Connections(ConnectionConfig config, std::uint16_t pkey, NeighbourP
 
 Connections::~Connections() {
   manager_.detach(*this, now_);
-  for (const auto& [handle, c] : all_) actions_.destroy_connected(*c.queue);
+  for (const auto& [handle, c] : all_) actions_.destroy_connected(*c.queue, c.served_by);
 }
 
 std::uint8_t Connections::flags() const {
@@ -269,6 +269,7 @@ Result<Connections::NewQueue> Connections::create_queue(fabric::Transport transp
   for (const unsigned i : workers_by_rank()) {
     queue = actions_.create_connected(transport, i);
     if (queue) return NewQueue{*queue, i};
+    if (queue.error().code != Errc::kUnavailable) break;  // The whole HCA refuses.
   }
   return tl::make_unexpected(queue.error());
 }
@@ -378,10 +379,11 @@ void Connections::on_released(cm::Handle handle, TimePoint now) {
   finish(it->second, ConnectionEnd::kClosed, now);
   const PeerKey key = it->second.peer;
   fabric::ConnectedQueue& queue = *it->second.queue;
+  const unsigned served_by = it->second.served_by;
   by_qpn_.erase(queue.qpn());
   std::erase(peers_.at(key).handles, handle);
   all_.erase(it);
-  actions_.destroy_connected(queue);
+  actions_.destroy_connected(queue, served_by);
   forget_if_idle(key);
 }
 

@@ -179,7 +179,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     fabric::ConnectedQueue* queue;
     unsigned served_by;
   };
-  /// Creates it for the worker with the fewest, or for another one if that has no room.
+  /// Creates it for the worker with the fewest, or for another one if that has no receive queue.
   Result<NewQueue> create_queue(fabric::Transport transport);
   [[nodiscard]] std::vector<unsigned> workers_by_rank() const;
   [[nodiscard]] bool per_direction(const Peer& p) const;

@@ -194,22 +194,17 @@ Result<fabric::ConnectedQueue*> LinkInstance::create_connected(fabric::Transport
                                                                unsigned queue_pair) {
   auto queue = connected_mode().create_connected_queue(
       {.transport = transport, .pkey = config_.pkey, .receive_queue = queues_.receive[queue_pair]});
-  if (!queue) return queue;
-  const unsigned worker = worker_of(queue_pair);
-  worker_of_connected_[*queue] = worker;
-  if (hca_.connected_queues.size() <= worker) hca_.connected_queues.resize(worker + 1);
-  ++hca_.connected_queues[worker];
+  if (queue) ++hca_.connected_queues[worker_of(queue_pair)];
   return queue;
 }
 
-void LinkInstance::destroy_connected(fabric::ConnectedQueue& queue) {
-  --hca_.connected_queues[worker_of_connected_.extract(&queue).mapped()];
+void LinkInstance::destroy_connected(fabric::ConnectedQueue& queue, unsigned queue_pair) {
+  --hca_.connected_queues[worker_of(queue_pair)];
   hca_.retired.add(queue);
 }
 
 std::size_t LinkInstance::connected_queues(unsigned queue_pair) const {
-  const unsigned worker = worker_of(queue_pair);
-  return worker < hca_.connected_queues.size() ? hca_.connected_queues[worker] : 0;
+  return hca_.connected_queues[worker_of(queue_pair)];
 }
 
 void LinkInstance::detach(unsigned queue_pair, const wire::Gid& mgid, std::uint16_t mlid) {

@@ -3,7 +3,7 @@
 // and implements the interface through which that machine drives the device.
 #pragma once
 
-#include <map>
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,7 +57,8 @@ class HcaInstance {
   std::unique_ptr<fabric::Hca> hca;
   unsigned owner;
   RetiredQueues retired;
-  std::vector<std::size_t> connected_queues;  ///< Number by worker, of all links.
+  /// Number of connected queues by worker, of all links.
+  std::array<std::size_t, RTE_MAX_LCORE> connected_queues{};
   sa::Client client;
   cm::Manager connections;
   std::optional<sa::Administrator> administrator;
@@ -125,7 +126,7 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
   // ConnectionActions.
   Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport,
                                                    unsigned queue_pair) override;
-  void destroy_connected(fabric::ConnectedQueue& queue) override;
+  void destroy_connected(fabric::ConnectedQueue& queue, unsigned queue_pair) override;
   [[nodiscard]] std::size_t connected_queues(unsigned queue_pair) const override;
   Status set_ready_to_receive(fabric::ConnectedQueue& queue,
                               const fabric::ReadyToReceive& attr) override {
@@ -149,7 +150,6 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
   LinkQueues queues_;
   Injector& injector_;
   link::LinkConfig config_;
-  std::map<const fabric::ConnectedQueue*, unsigned> worker_of_connected_;
   std::unique_ptr<link::IpoibLink> control_;
 };
 

@@ -112,7 +112,9 @@ class Side final : link::NeighbourPaths, link::ConnectionActions {
   }
   [[nodiscard]] std::uint8_t worker_of(unsigned /*queue_pair*/) const override { return 0; }
   [[nodiscard]] std::size_t connected_queues(unsigned /*queue_pair*/) const override { return 0; }
-  void destroy_connected(fabric::ConnectedQueue& q) override { hca_->destroy_connected_queue(q); }
+  void destroy_connected(fabric::ConnectedQueue& q, unsigned /*queue_pair*/) override {
+    hca_->destroy_connected_queue(q);
+  }
   Status set_ready_to_receive(fabric::ConnectedQueue& queue,
                               const fabric::ReadyToReceive& attr) override {
     return hca_->set_ready_to_receive(queue, attr);

@@ -112,10 +112,10 @@ TEST_F(ConnectionQueuePairs, P14_NewConnectionsAreOfTheWorkerWithTheFewest) {
   EXPECT_EQ(by_worker(a), (Workers{{10, 3}, {11, 3}, {12, 3}})) << "closed ones do not count";
 }
 
-// The device could not make the receive queue of one worker, or it is full.
-TEST_F(ConnectionQueuePairs, P14_WorkerWithoutRoomIsPassedOver) {
+// The device could not make the receive queue of one worker.
+TEST_F(ConnectionQueuePairs, P14_WorkerWithoutAReceiveQueueIsPassedOver) {
   SimSide& a = add(3);
-  a.hca.full = {1};
+  a.hca.without_receive_queue = {1};
   for (int i = 0; i < 6; ++i) {
     SimSide& peer = add(1);
     peer.meet(a);
@@ -125,6 +125,18 @@ TEST_F(ConnectionQueuePairs, P14_WorkerWithoutRoomIsPassedOver) {
   }
   EXPECT_EQ(by_worker(a), (Workers{{10, 3}, {12, 3}}));
   EXPECT_EQ(a.connections->counters().no_queue, 0U);
+}
+
+// Requests of strangers must not cost a failure for each worker.
+TEST_F(ConnectionQueuePairs, P14_HcaWithoutRoomIsAskedOnce) {
+  SimSide& a = add(3);
+  SimSide& b = add(1);
+  b.meet(a);
+  a.hca.has_room = false;
+  b.talk(a);
+  for (int i = 0; i < 500 && a.hca.attempts == 0; ++i) sim.run_for(10ms);
+  EXPECT_EQ(a.connections->counters().no_queue, 1U);
+  EXPECT_EQ(a.hca.attempts, 1U);
 }
 
 TEST_F(ConnectionQueuePairs, P14_TheIdlestOfWorkersWithEquallyManyIsFirst) {
