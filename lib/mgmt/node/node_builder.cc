@@ -48,9 +48,17 @@ link::ConnectionConfig connection_config(const LinkConfigEntry& l) {
   return config;
 }
 
+/// mbufs that messages of an hca may hold: all that the mempool was made for or, if the configuration
+/// sets its size, an equal share of half of it.
+std::uint32_t message_mbufs(const NodeConfig& node, const HcaConfig& hca) {
+  const unsigned planned = messages_under_way(node, hca);
+  if (node.total_num_mbufs == 0) return planned;
+  return std::min(planned, node.total_num_mbufs / 2 / static_cast<unsigned>(node.hcas.size()));
+}
+
 /// Number of receive buffers for the messages of one link and worker. A buffer of a real HCA consists
 /// of the mbufs for the longest message and waits at the device. All receive queues of an HCA together
-/// get half of its messages_under_way() mbufs.
+/// get half of its message_mbufs().
 std::uint32_t receive_depth(const NodeConfig& node, const HcaConfig& hca, const LinkConfigEntry& l,
                             unsigned mbuf_size) {
   constexpr std::uint32_t kMin = 32;
@@ -61,16 +69,7 @@ std::uint32_t receive_depth(const NodeConfig& node, const HcaConfig& hca, const 
     if (is_connected_on(other, hca)) queues += queue_pairs_of(other, node.worker.count);
   const std::uint32_t segments =
       connection_config(l).receive_mtu / (mbuf_size - RTE_PKTMBUF_HEADROOM) + 1;
-  return std::clamp(messages_under_way(node, hca) / 2 / segments / queues, kMin, usual.depth);
-}
-
-/// mbufs that messages of one worker and hca may hold: all that the mempool was made for or, if the
-/// configuration sets its size, an equal share of half of it. `served`: workers that the hca serves.
-std::uint32_t message_mbufs(const NodeConfig& node, const HcaConfig& hca, unsigned served) {
-  unsigned mbufs = messages_under_way(node, hca);
-  if (node.total_num_mbufs != 0)
-    mbufs = std::min(mbufs, node.total_num_mbufs / 2 / static_cast<unsigned>(node.hcas.size()));
-  return mbufs / std::max(std::min(connection_workers(node, hca), served), 1U);
+  return std::clamp(message_mbufs(node, hca) / 2 / segments / queues, kMin, usual.depth);
 }
 
 /// Creates queues for as many of the workers as the hca serves. `depth`: of a receive queue.
@@ -417,7 +416,9 @@ Status NodeBuilder::create_hcas() {
       resources.cable_rx = ethdev->queues().rx;
       resources.cable_tx = std::min<std::uint16_t>(
           ethdev->queues().tx, static_cast<std::uint16_t>(parts_.config.worker.count));
-      resources.message_mbufs = message_mbufs(parts_.config, h, resources.cable_tx);
+      resources.message_mbufs =
+          message_mbufs(parts_.config, h) /
+          std::clamp<unsigned>(connection_workers(parts_.config, h), 1, resources.cable_tx);
     }
     auto hca = make_hca_(h, resources);
     if (!hca) return failed(hca.error());
