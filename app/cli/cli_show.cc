@@ -87,6 +87,7 @@ Result<Output> show_worker(const mgmt::NodeFaces& node, const Match& match) {
                       {"INTERFACES", "interfaces"},
                       {"NEIGHBOURS", "neighbours"},
                       {"TABLE BYTES", "table_bytes"},
+                      {"CONNECTIONS", "connections"},
                       {"RX", "rx_packets"},
                       {"PUNTS", "punts"},
                       {"LOOPS", "loops"},

@@ -52,6 +52,9 @@ constexpr std::array kWorkerColumns = {
         kGauge, "ipoib_worker_table_bytes",
         "Memory of the worker's own tables of neighbours and multicast deliveries.",
         [](const auto& w) { return static_cast<double>(w.table_octets); }},
+    MetricColumn<WorkerInfo>{kGauge, "ipoib_worker_connections",
+                             "Connected queue pairs of the worker, of all HCAs.",
+                             [](const auto& w) { return static_cast<double>(w.connections); }},
 };
 
 /// Largest number of packets per receive call that each of WorkerInfo::bursts counts; the last one

@@ -371,6 +371,7 @@ Json to_json(const mgmt::WorkerInfo& worker) {
           {"interfaces", worker.interfaces},
           {"neighbours", worker.neighbours},
           {"table_bytes", worker.table_octets},
+          {"connections", worker.connections},
           {"rx_packets", worker.rx_packets},
           {"punts", worker.punts},
           {"loops", worker.loops},

@@ -134,8 +134,9 @@ struct WorkerInfo {
   std::uint64_t gro_segments = 0, gso_packets = 0;
   /// Receive calls by packets: 0, 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64.
   std::array<std::uint64_t, 8> bursts{};
-  std::size_t neighbours = 0;
+  std::size_t neighbours = 0;    ///< In the worker's own table.
   std::size_t table_octets = 0;  ///< Memory of the worker's own tables.
+  std::size_t connections = 0;   ///< Connected queue pairs of this worker.
 };
 
 /// A row of `show fwd stats` and `show port stats`.

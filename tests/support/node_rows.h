@@ -232,6 +232,7 @@ inline void fill(NodeRows& rows) {
   worker.interfaces = {"ib0", "eth0"};
   worker.loops = 100;
   worker.table_octets = 8192;
+  worker.connections = 3;
   rows.workers = {worker};
 
   rows.drops = {{Drop::kIpNoRoute, "ib0", 5}, {Drop::kIbPkey, "soft0", 12}};

@@ -95,7 +95,8 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   [[nodiscard]] std::size_t sa_objects() const { return groups_->size() + paths_.size(); }
   /// Number of the queue pair that messages to the peer name.
   [[nodiscard]] unsigned queue_pair_for(const wire::HwAddr& peer) const;
-  /// Number of the queue pair whose worker exchanges unicast packets with the neighbour.
+  /// Number of the queue pair whose worker sends over the connection with the neighbour, or else
+  /// receives its datagrams.
   [[nodiscard]] unsigned served_by(const wire::HwAddr& neighbour) const;
   /// Number of queue pairs over which neighbours and groups are spread.
   [[nodiscard]] unsigned queues() const { return spread_width(config_, actions_); }

@@ -95,6 +95,7 @@ WorkerInfo NodeCounters::work(std::size_t worker) const {
   for (std::size_t i = 0; i < info.bursts.size(); ++i) info.bursts[i] = s.bursts[i].get();
   info.neighbours = parts_.neighbours->in_use();
   info.table_octets = w.worker->table_octets();
+  for (const auto& h : parts_.hcas) info.connections += h->connected_queues[worker];
   for (const auto& slot : parts_.interfaces)
     if (std::count(slot->receivers.begin(), slot->receivers.end(), worker) != 0)
       info.interfaces.push_back(slot->control->name());
