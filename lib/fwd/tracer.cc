@@ -198,7 +198,6 @@ struct Tracer::Memory {
 
 Tracer::Tracer(const WorkerConfig& config)
     : worker_{static_cast<std::uint8_t>(config.number)},
-      interfaces_{config.interfaces},
       tsc_{config.tsc},
       memory_{std::make_unique<Memory>()} {}
 Tracer::~Tracer() = default;

@@ -166,7 +166,6 @@ class Tracer {
   msg::trace::Session* session_ = nullptr;
   std::uint32_t n_open_ = 0;  ///< Packets that are followed.
   std::uint8_t worker_;
-  std::span<const InterfaceEntry> interfaces_;
   std::uint64_t (*tsc_)() noexcept;
   std::unique_ptr<Memory> memory_;
 };
