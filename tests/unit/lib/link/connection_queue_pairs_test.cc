@@ -39,6 +39,16 @@ struct ConnectionQueuePairs : testing::Test {
     for (const ConnectionInfo& row : side.up()) ++found[row.worker];
     return found;
   }
+  /// New peers request connections. Returns by_worker() then.
+  std::map<unsigned, unsigned> with_more_peers(SimSide& side, int n) {
+    for (int i = 0; i < n; ++i) {
+      SimSide& peer = add(1);
+      peer.meet(side);
+      peer.talk(side);
+    }
+    sim.run_for(2s);
+    return by_worker(side);
+  }
   static std::uint64_t ended(const SimSide& side, ConnectionEnd why) {
     return side.connections->counters().ended[static_cast<std::size_t>(why)];
   }
@@ -103,13 +113,8 @@ TEST_F(ConnectionQueuePairs, P14_NewConnectionsAreOfTheWorkerWithTheFewest) {
       ASSERT_TRUE(a.connections->close(row.handle, sim.now));
     }
   sim.run_for(60s);
-  for (int i = 0; i < 3; ++i) {
-    SimSide& peer = add(1);
-    peer.meet(a);
-    peer.talk(a);
-  }
-  sim.run_for(2s);
-  EXPECT_EQ(by_worker(a), (Workers{{10, 3}, {11, 3}, {12, 3}})) << "closed ones do not count";
+  EXPECT_EQ(with_more_peers(a, 3), (Workers{{10, 3}, {11, 3}, {12, 3}}))
+      << "closed ones do not count";
 }
 
 // The device could not make the receive queue of one worker.
@@ -142,26 +147,15 @@ TEST_F(ConnectionQueuePairs, P14_HcaWithoutRoomIsAskedOnce) {
 TEST_F(ConnectionQueuePairs, P14_TheIdlestOfWorkersWithEquallyManyIsFirst) {
   SimSide& a = add(3);
   a.connections->set_busy({0.3, 0.2, 0.1});
-  for (const auto& expected : {Workers{{12, 1}}, Workers{{11, 1}, {12, 1}}}) {
-    SimSide& peer = add(1);
-    peer.meet(a);
-    peer.talk(a);
-    sim.run_for(2s);
-    EXPECT_EQ(by_worker(a), expected);
-  }
+  for (const auto& expected : {Workers{{12, 1}}, Workers{{11, 1}, {12, 1}}})
+    EXPECT_EQ(with_more_peers(a, 1), expected);
 }
 
 TEST_F(ConnectionQueuePairs, P14_WorkersThatAreShortOfTimeGetNoNewConnections) {
   SimSide& a = add(3);
   const auto more = [&](std::vector<double> busy) {
     a.connections->set_busy(std::move(busy));
-    for (int i = 0; i < 4; ++i) {
-      SimSide& peer = add(1);
-      peer.meet(a);
-      peer.talk(a);
-    }
-    sim.run_for(2s);
-    return by_worker(a);
+    return with_more_peers(a, 4);
   };
   EXPECT_EQ(more({0.9, 0.2, 0.3}), (Workers{{11, 2}, {12, 2}}));
   EXPECT_EQ(more({0.9, 0.8, 0.9}), (Workers{{10, 3}, {11, 3}, {12, 2}}))
@@ -171,18 +165,9 @@ TEST_F(ConnectionQueuePairs, P14_WorkersThatAreShortOfTimeGetNoNewConnections) {
 
 TEST_F(ConnectionQueuePairs, P14_FewerQueuesConcernNewConnectionsOnly) {
   SimSide& a = add(2);
-  const auto more = [&] {
-    for (int i = 0; i < 2; ++i) {
-      SimSide& peer = add(1);
-      peer.meet(a);
-      peer.talk(a);
-    }
-    sim.run_for(2s);
-    return by_worker(a);
-  };
-  EXPECT_EQ(more(), (Workers{{10, 1}, {11, 1}}));
+  EXPECT_EQ(with_more_peers(a, 2), (Workers{{10, 1}, {11, 1}}));
   a.queue_pairs = 1;
-  EXPECT_EQ(more(), (Workers{{10, 3}, {11, 1}}));
+  EXPECT_EQ(with_more_peers(a, 2), (Workers{{10, 3}, {11, 1}}));
 }
 
 TEST_F(ConnectionQueuePairs, C05_RequestsThatCrossLeaveOneConnection) {
