@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Worker side of a software HCA, one for each worker with queue pairs. That of the port's owner
 // checks frames from the cable and sorts them to queue pairs (ud_rx.cc). Frames of other workers'
-// connections it passes to those workers after the first checks. Each turns packets of its worker's queue pairs into frames, and
-// sends them by a transmit queue of its own (ud_tx.cc).
+// connections it passes to those workers after the first checks. Each turns packets of its worker's
+// queue pairs into frames, and sends them by a transmit queue of its own (ud_tx.cc).
 #pragma once
 
 #include <rte_mbuf.h>

@@ -444,7 +444,7 @@ Status NodeBuilder::create_links() {
                       senders_of({(*hca)->owner}, parts_.config.worker.count));
     if (!queues)
       return fail(queues.error().code, "{}", interface_error("link", l.name, queues.error()));
-    InterfaceSlot& slot = parts_.interfaces.add(std::vector{queues->workers});
+    InterfaceSlot& slot = parts_.interfaces.add(queues->workers);
     link::LinkConfig config;
     config.name = l.name;
     config.id = static_cast<table::InterfaceId>(parts_.interfaces.size() - 1);
