@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// QP1 of a software HCA: one ring carries MADs as whole frames to the worker that owns the cable,
+// QP1 of a software HCA: one ring carries MADs as whole frames to the worker that has QP1,
 // another one carries received frames back.
 #pragma once
 

@@ -38,7 +38,7 @@ void RxTable::add_queues(std::span<SoftUdQueue* const> queues) {
   for (SoftUdQueue* queue : queues) {
     std::uint32_t i = queue->qpn() & queue_mask_;
     while (queues_[i].queue != nullptr) i = (i + 1) & queue_mask_;
-    queues_[i] = {queue->qpn(), queue};
+    queues_[i] = {queue->qpn(), queue->worker(), queue};
   }
   std::map<std::uint16_t, const fabric::UdQueue*> link_in;
   for (const SoftUdQueue* queue : queues) {

@@ -18,7 +18,7 @@ namespace ipoib::soft {
 /// The port's own entry for a partition, full membership first; 0: none.
 [[nodiscard]] std::uint16_t own_entry(const fabric::PortAttr& attr, std::uint16_t partition);
 
-/// Built by the management lcore, read by the worker.
+/// Built by the management lcore, read by the workers.
 class RxTable {
  public:
   /// `groups` must outlive the table.
@@ -42,6 +42,13 @@ class RxTable {
       if (queues_[i].queue == nullptr) return nullptr;
     }
   }
+  /// Worker of that queue pair; `otherwise`: no such queue pair.
+  [[nodiscard]] unsigned worker_of(std::uint32_t qpn, unsigned otherwise) const noexcept {
+    for (std::uint32_t i = qpn & queue_mask_; queues_[i].queue != nullptr;
+         i = (i + 1) & queue_mask_)
+      if (queues_[i].qpn == qpn) return queues_[i].worker;
+    return otherwise;
+  }
   /// True if the P_Key matches any entry of the table, which is enough for QP1.
   [[nodiscard]] bool matches_any_pkey(std::uint16_t pkey) const noexcept;
   /// False: the port drops all packets.
@@ -53,13 +60,14 @@ class RxTable {
   [[nodiscard]] bool has_two_links_in(std::uint16_t partition) const noexcept {
     return !shared_.empty() && is_shared(partition);
   }
-  /// Queue pair whose waiting packets the worker must drop; null: none.
+  /// Queue pair whose waiting packets its worker must drop; null: none.
   [[nodiscard]] SoftUdQueue* closing() const noexcept { return closing_; }
 
  private:
   struct QueueSlot {
     std::uint32_t qpn = 0;
-    SoftUdQueue* queue = nullptr;
+    std::uint32_t worker = 0;
+    SoftUdQueue* queue = nullptr;  ///< Null: the slot is free.
   };
   void add_queues(std::span<SoftUdQueue* const> queues);
   [[nodiscard]] bool is_shared(std::uint16_t partition) const noexcept;

@@ -20,8 +20,6 @@ namespace {
 
 constexpr std::uint32_t kFirstFreeQpn = 2;
 constexpr std::uint32_t kLastQpn = wire::kMulticastQpn - 1;
-/// Frames for the connections of a worker that it has not taken yet: the windows of four senders.
-constexpr unsigned kConnectedRingSize = 4 * ConnectedPort::kWindow;
 
 Status check_mtu(const std::string& name, const fabric::PortAttr& attr) {
   if (wire::mtu_octets(attr.mtu) == 0)
@@ -66,13 +64,14 @@ Status check_ethdev(const SoftHcaConfig& config) {
     return fail(fits.error().code, "{}: {} for an IB MTU of {}", config.name, fits.error().what,
                 ib_mtu);
   if (config.rx_queues < 1 || config.rx_queues > info.nb_rx_queues || config.workers < 1 ||
-      config.workers > info.nb_tx_queues)
+      config.workers > info.nb_tx_queues || config.readers < 1 ||
+      config.readers > std::min(config.rx_queues, config.workers))
     return fail(
         Errc::kInvalidArgument,
-        "{}: {} receive queues and {} workers, but ethdev {} has {} receive and {} transmit "
-        "queues",
-        config.name, config.rx_queues, config.workers, config.port_id, info.nb_rx_queues,
-        info.nb_tx_queues);
+        "{}: {} receive queues of {} workers and {} workers that send, but ethdev {} has {} "
+        "receive and {} transmit queues",
+        config.name, config.rx_queues, config.readers, config.workers, config.port_id,
+        info.nb_rx_queues, info.nb_tx_queues);
   return {};
 }
 
@@ -92,11 +91,10 @@ SoftHcaConfig with_defaults(SoftHcaConfig config) {
   return config;
 }
 
-/// Creates a ring with one producer and one consumer.
-Result<fabric::RingPtr> create_ring(const SoftHcaConfig& config, const std::string& what,
-                                    unsigned size) {
+/// Creates a ring for MADs with one producer and one consumer.
+Result<fabric::RingPtr> create_mad_ring(const SoftHcaConfig& config, const char* what) {
   const std::string name = fmt::format("soft{}_{}", config.port_id, what);
-  fabric::RingPtr ring{rte_ring_create(name.c_str(), size, config.socket_id,
+  fabric::RingPtr ring{rte_ring_create(name.c_str(), SoftMadPort::kRingSize, config.socket_id,
                                        RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ)};
   if (ring != nullptr) return ring;
   if (rte_errno == EEXIST)
@@ -128,17 +126,15 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config,
                 "{}: mbufs of mempool {} are too small for a MAD of {} octets", config.name,
                 config.control_pool->name, SoftMadPort::kFrameLen);
   if (Status ok = fabric::register_packet_meta(); !ok) return tl::make_unexpected(ok.error());
-  Result<fabric::RingPtr> mads_out = create_ring(config, "mad_out", SoftMadPort::kRingSize);
+  Result<fabric::RingPtr> mads_out = create_mad_ring(config, "mad_out");
   if (!mads_out) return tl::make_unexpected(mads_out.error());
-  Result<fabric::RingPtr> mads_in = create_ring(config, "mad_in", SoftMadPort::kRingSize);
+  Result<fabric::RingPtr> mads_in = create_mad_ring(config, "mad_in");
   if (!mads_in) return tl::make_unexpected(mads_in.error());
-  std::vector<WorkerRings> between;
-  for (unsigned worker = 1; worker < config.workers; ++worker) {
-    auto to = create_ring(config, fmt::format("own_{}", worker), SoftUdQueue::kRxRingSize);
-    if (!to) return tl::make_unexpected(to.error());
-    auto from = create_ring(config, fmt::format("con_{}", worker), kConnectedRingSize);
-    if (!from) return tl::make_unexpected(from.error());
-    between.push_back({.to_owner = std::move(*to), .from_owner = std::move(*from)});
+  std::unique_ptr<WorkerRings> rings;
+  if (config.workers > 1) {
+    auto made = WorkerRings::create(config.workers, config.socket_id);
+    if (!made) return fail(made.error().code, "{}: {}", config.name, made.error().what);
+    rings = std::move(*made);
   }
   Result<std::unique_ptr<AhTable>> ahs = AhTable::create(
       config.socket_id, with_defaults(config).tsc_hz,
@@ -147,12 +143,12 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config,
   enable_promiscuous(config);
   return std::unique_ptr<SoftHca>{new SoftHca{config, std::move(manager), std::move(*ahs),
                                               std::move(*mads_out), std::move(*mads_in),
-                                              std::move(between)}};
+                                              std::move(rings)}};
 }
 
 SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager,
                  std::unique_ptr<AhTable> ahs, fabric::RingPtr mads_out, fabric::RingPtr mads_in,
-                 std::vector<WorkerRings> between)
+                 std::unique_ptr<WorkerRings> rings)
     : Hca{config.name,
           {.connected = this,
            .capture = this,
@@ -169,7 +165,7 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
       groups_{grace_},
       mads_out_{std::move(mads_out)},
       mads_in_{std::move(mads_in)},
-      between_{std::move(between)},
+      rings_{std::move(rings)},
       mad_port_{config_.attr,
                 config.icrc,
                 config.pool,
@@ -189,7 +185,7 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
 UdDatapathConfig SoftHca::datapath_config(std::uint16_t worker) const {
   UdDatapathConfig datapath{.port_id = config_.port_id,
                             .worker = worker,
-                            .rx_queues = config_.rx_queues,
+                            .rx_queues = {},
                             .icrc = config_.icrc,
                             .mtu = wire::mtu_octets(config_.attr.mtu),
                             .pool = config_.pool,
@@ -199,39 +195,29 @@ UdDatapathConfig SoftHca::datapath_config(std::uint16_t worker) const {
                             .tsc = config_.tsc,
                             .rate_burst_tsc = config_.tsc_hz * RateBucket::kBurstMs / 1000};
   datapath.doorbell = config_.doorbell;
-  if (worker != 0) {
-    datapath.to_owner = between_[worker - 1U].to_owner.get();
-    datapath.from_others = {between_[worker - 1U].from_owner.get()};
-    return datapath;
-  }
+  datapath.rings = rings_.get();
+  if (worker < config_.readers)
+    for (std::uint16_t q = worker; q < config_.rx_queues;
+         q = static_cast<std::uint16_t>(q + config_.readers))
+      datapath.rx_queues.push_back(q);
+  if (worker != 0) return datapath;
   datapath.mads_out = mads_out_.get();
   datapath.mads_in = manager_ ? nullptr : mads_in_.get();
-  for (const WorkerRings& rings : between_) {
-    datapath.from_others.push_back(rings.to_owner.get());
-    datapath.to_others.push_back(rings.from_owner.get());
-  }
   return datapath;
 }
 
 SoftHca::~SoftHca() {
   connected_.reset();
   for (const auto& queue : queues_) drain(*queue);
-  const auto empty = [](rte_ring* ring) {
-    void* m = nullptr;
-    while (rte_ring_sc_dequeue(ring, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
-  };
-  empty(mads_out_.get());
-  for (const WorkerRings& rings : between_) {
-    empty(rings.to_owner.get());
-    empty(rings.from_owner.get());
-  }
+  void* m = nullptr;
+  while (rte_ring_sc_dequeue(mads_out_.get(), &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
 }
 
 std::uint32_t SoftHca::poll(fabric::Hca& hca, unsigned worker, std::uint16_t burst) noexcept {
   return static_cast<SoftHca&>(hca).datapaths_[worker]->poll(burst);
 }
 
-/// Publishes a new receive table to the worker.
+/// Publishes a new receive table to the workers.
 void SoftHca::publish(SoftUdQueue* closing) {
   const bool active = config_.attr.state == fabric::PortState::kActive;
   for (const auto& queue : queues_)
@@ -240,10 +226,7 @@ void SoftHca::publish(SoftUdQueue* closing) {
   std::vector<SoftUdQueue*> open;
   for (const auto& queue : queues_)
     if (queue.get() != closing) open.push_back(queue.get());
-  // Only its own worker takes the packets of a queue pair.
-  const bool drains = closing != nullptr && closing->is_of_owner();
-  auto table =
-      std::make_unique<const RxTable>(config_.attr, open, groups_, drains ? closing : nullptr);
+  auto table = std::make_unique<const RxTable>(config_.attr, open, groups_, closing);
   for (const auto& datapath : datapaths_) datapath->publish(table.get());
   old_tables_.add(std::exchange(table_, std::move(table)), grace_);
   old_tables_.reclaim(grace_, [](std::unique_ptr<const RxTable> old) { old.reset(); });
@@ -272,14 +255,7 @@ Result<fabric::UdQueue*> SoftHca::create_ud_queue(const fabric::UdQueueConfig& c
                 config_.name, config.worker, config_.workers);
   const Result<std::uint32_t> qpn = allocate_qpn();
   if (!qpn) return tl::make_unexpected(qpn.error());
-  fabric::RingPtr arrivals;
-  if (config.worker != 0) {
-    auto ring = create_ring(config_, fmt::format("qp_{}", *qpn), SoftUdQueue::kRxRingSize);
-    if (!ring) return tl::make_unexpected(ring.error());
-    arrivals = std::move(*ring);
-  }
-  queues_.push_back(
-      std::make_unique<SoftUdQueue>(*datapaths_[config.worker], *qpn, config, std::move(arrivals)));
+  queues_.push_back(std::make_unique<SoftUdQueue>(*datapaths_[config.worker], *qpn, config));
   publish();
   return queues_.back().get();
 }
@@ -478,12 +454,12 @@ void SoftHca::set_capture(const std::optional<fabric::CaptureTap>& tap) {
 }
 
 SoftUdQueue::SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn,
-                         const fabric::UdQueueConfig& config, fabric::RingPtr arrivals)
+                         const fabric::UdQueueConfig& config)
     : UdQueue{qpn, &SoftUdQueue::rx, &SoftUdQueue::tx, &kFrames},
       datapath_{datapath},
       partition_{config.pkey},
-      first_{config.first},
-      arrivals_{std::move(arrivals)} {}
+      worker_{datapath.config().worker},
+      first_{config.first} {}
 
 const fabric::UdFrames SoftUdQueue::kFrames = {.keys = &frame_keys,
                                                .head = &frame_head,

@@ -20,6 +20,7 @@
 #include "drivers/soft/soft_group_table.h"
 #include "drivers/soft/soft_ud_queue.h"
 #include "drivers/soft/ud_datapath.h"
+#include "drivers/soft/worker_rings.h"
 #include "lib/base/doorbell.h"
 #include "lib/fabric/grace.h"
 #include "lib/fabric/hca.h"
@@ -32,11 +33,13 @@ namespace ipoib::soft {
 
 struct SoftHcaConfig {
   std::string name;
-  /// Ethdev, started by the caller, which carries this HCA only: poll_function() of the owner reads
-  /// its receive queues, and each worker with queue pairs sends by a transmit queue of its own.
+  /// Ethdev, started by the caller, which carries this HCA only: poll_function() reads its receive
+  /// queues, and each worker with queue pairs sends by a transmit queue of its own.
   std::uint16_t port_id = 0;
   std::uint16_t rx_queues = 1;
-  std::uint16_t workers = 1;  ///< Workers with queue pairs.
+  std::uint16_t workers = 1;  ///< Workers with queue pairs: at most WorkerRings::kMaxWorkers.
+  /// Workers that read the receive queues: number q is read by worker q modulo `readers`.
+  std::uint16_t readers = 1;
   /// With a port manager only `mtu` is used: the largest MTU on the cable.
   fabric::PortAttr attr;
   /// Mbufs for MADs, copies of packets and frames of connected queue pairs. Data room: a frame of
@@ -68,8 +71,8 @@ struct SoftHcaConfig {
   std::uint64_t tsc_hz = 0;
 };
 
-/// Control calls: management lcore. poll_function(): the worker that owns the cable, and those with
-/// connected queues. Bursts of a queue: its worker.
+/// Control calls: management lcore. poll_function(): each worker with queue pairs, and those that
+/// read the cable. Bursts of a queue: its worker.
 class SoftHca final : public fabric::Hca,
                       public fabric::ConnectedTransport,
                       public fabric::WireCapture,
@@ -138,15 +141,9 @@ class SoftHca final : public fabric::Hca,
   [[nodiscard]] std::uint64_t tx_copies() const;
 
  private:
-  /// The rings between the owner and another worker.
-  struct WorkerRings {
-    fabric::RingPtr to_owner;    ///< Frames of the worker to this port.
-    fabric::RingPtr from_owner;  ///< Frames for the worker's connections.
-  };
-
   SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManager> manager,
           std::unique_ptr<AhTable> ahs, fabric::RingPtr mads_out, fabric::RingPtr mads_in,
-          std::vector<WorkerRings> between);
+          std::unique_ptr<WorkerRings> rings);
   [[nodiscard]] UdDatapathConfig datapath_config(std::uint16_t worker) const;
   static std::uint32_t poll(fabric::Hca& hca, unsigned worker, std::uint16_t burst) noexcept;
   [[nodiscard]] Result<ConnectedControl*> connected();
@@ -167,10 +164,10 @@ class SoftHca final : public fabric::Hca,
   SoftGroupTable groups_;
   fabric::RingPtr mads_out_;
   fabric::RingPtr mads_in_;
-  std::vector<WorkerRings> between_;  ///< One for each worker except the owner.
-  DropCounters ended_;                ///< Packets in queues that were destroyed.
+  std::unique_ptr<WorkerRings> rings_;  ///< Null: there is one worker.
+  DropCounters ended_;                  ///< Packets in queues that were destroyed.
   std::vector<std::unique_ptr<UdDatapath>>
-      datapaths_;  ///< The element of each worker; the owner's is first.
+      datapaths_;  ///< The element of each worker; that of the worker of QP1 is first.
   SoftMadPort mad_port_;
   std::unique_ptr<ConnectedControl> connected_;  ///< Created on first use.
   std::vector<std::unique_ptr<SoftUdQueue>> queues_;

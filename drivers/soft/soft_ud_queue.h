@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A UD queue pair of a software HCA: its keys, and the delivered packets that its worker has not
-// taken yet. The port's owner delivers to the queue pairs of other workers through a ring.
+// taken yet. All of it is one worker's.
 #pragma once
 
 #include <rte_mbuf.h>
-#include <rte_ring.h>
 
 #include <algorithm>
 #include <array>
@@ -16,7 +15,6 @@
 #include "drivers/soft/soft_frame.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/hca.h"
-#include "lib/fabric/ring_ptr.h"
 
 namespace ipoib::soft {
 
@@ -28,10 +26,8 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   /// Capacity for packets that wait for rx_burst; more are dropped (Drop::kIbNoBuffer).
   static constexpr std::uint32_t kRxRingSize = 256;
 
-  /// `datapath`: that of its worker. `arrivals`: single producer and consumer; null: the worker owns
-  /// the port.
-  SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn, const fabric::UdQueueConfig& config,
-              fabric::RingPtr arrivals);
+  /// `datapath`: that of its worker.
+  SoftUdQueue(UdDatapath& datapath, std::uint32_t qpn, const fabric::UdQueueConfig& config);
 
   /// Any thread: the P_Key given at creation, even if the port's table lacks it now.
   [[nodiscard]] std::uint16_t partition() const noexcept { return partition_; }
@@ -75,9 +71,6 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   /// Returns how many packets it took, from the front; the caller keeps the others.
   [[nodiscard]] std::size_t push(std::span<rte_mbuf* const> pkts) noexcept {
     expects_worker();
-    if (arrivals_ != nullptr)
-      return rte_ring_sp_enqueue_burst(arrivals_.get(), reinterpret_cast<void* const*>(pkts.data()),
-                                       static_cast<unsigned>(pkts.size()), nullptr);
     if (empty()) head_ = tail_ = 0;  // slots that are in the cache already
     const std::size_t n = std::min<std::size_t>(pkts.size(), kRxRingSize - (tail_ - head_));
     const std::size_t at = tail_ % kRxRingSize;
@@ -89,9 +82,6 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   }
   /// The management lcore may also call it, for a queue that no worker uses any more.
   [[nodiscard]] std::uint16_t pop(rte_mbuf** pkts, std::uint16_t max) noexcept {
-    if (arrivals_ != nullptr)
-      return static_cast<std::uint16_t>(
-          rte_ring_sc_dequeue_burst(arrivals_.get(), reinterpret_cast<void**>(pkts), max, nullptr));
     const std::size_t n = std::min<std::size_t>(max, tail_ - head_);
     const std::size_t at = head_ % kRxRingSize;
     const std::size_t first = std::min(n, kRxRingSize - at);
@@ -100,9 +90,8 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
     head_ += static_cast<std::uint32_t>(n);
     return static_cast<std::uint16_t>(n);
   }
-  /// Shape: the worker owns the port.
   [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
-  /// The first queue of its link, which the owner of the port has.
+  /// The first queue of its link.
   [[nodiscard]] const fabric::UdQueue& first() const noexcept {
     return first_ != nullptr ? *first_ : *this;
   }
@@ -110,7 +99,8 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
   [[nodiscard]] bool spares(const SoftUdQueue& other) const noexcept {
     return &other.first() == &first();
   }
-  [[nodiscard]] bool is_of_owner() const noexcept { return arrivals_ == nullptr; }
+  /// Any thread: UdDatapathConfig::worker of its worker.
+  [[nodiscard]] unsigned worker() const noexcept { return worker_; }
 
  private:
   static const fabric::UdFrames kFrames;
@@ -125,8 +115,8 @@ class alignas(64) SoftUdQueue final : public fabric::UdQueue {
 
   UdDatapath& datapath_;
   std::uint16_t partition_;
-  const fabric::UdQueue* first_;  ///< The link's queue of the owner; null: this one.
-  fabric::RingPtr arrivals_;
+  std::uint16_t worker_;
+  const fabric::UdQueue* first_;  ///< The link's first queue; null: this one.
   std::atomic<std::uint16_t> pkey_{0};
   std::atomic<std::uint32_t> qkey_{0};
   std::uint32_t psn_ = 0;  ///< Only the low 24 bits are used.

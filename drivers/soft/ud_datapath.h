@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Worker side of a software HCA, one for each worker with queue pairs. That of the port's owner
-// checks frames from the cable and sorts them to queue pairs (ud_rx.cc). Frames of other workers'
-// connections it passes to those workers after the first checks. Each turns packets of its worker's
-// queue pairs into frames, and sends them by a transmit queue of its own (ud_tx.cc).
+// Worker side of a software HCA, one for each worker with queue pairs. It reads the cable if its
+// worker is one of those that do, passes frames for the queue pairs of other workers to these, and
+// checks the others and sorts them to queue pairs (ud_rx.cc). It turns packets of its worker's queue
+// pairs into frames, and sends them by a transmit queue of its own (ud_tx.cc).
 #pragma once
 
 #include <rte_mbuf.h>
-#include <rte_ring.h>
 
 #include <array>
 #include <atomic>
@@ -19,6 +18,7 @@
 #include "drivers/soft/capture_copy.h"
 #include "drivers/soft/rx_table.h"
 #include "drivers/soft/soft_ud_queue.h"
+#include "drivers/soft/worker_rings.h"
 #include "lib/base/contract.h"
 #include "lib/base/counters.h"
 #include "lib/base/doorbell.h"
@@ -37,29 +37,29 @@ inline constexpr std::uint64_t kRxOffloadFlags =
 
 struct UdDatapathConfig {
   std::uint16_t port_id = 0;  ///< Ethdev.
-  /// Number of the worker among those with queue pairs, and of its transmit queue. 0 is the owner,
-  /// to which all receive queues belong.
+  /// Number of the worker among those with queue pairs, and of its transmit queue. Number 0 has QP1.
   std::uint16_t worker = 0;
-  std::uint16_t rx_queues = 1;
-  bool icrc = true;                     ///< False: sent as zero, not checked.
-  std::uint32_t mtu = 0;                ///< Largest UD payload, octets.
-  rte_mempool* pool = nullptr;          ///< For copies of packets and frames of connected queues.
-  rte_mempool* control_pool = nullptr;  ///< For frames without payload when `pool` is empty.
-  rte_mempool* share_pool = nullptr;    ///< See SoftHcaConfig; null: none.
+  std::vector<std::uint16_t> rx_queues;  ///< Receive queues that this worker reads.
+  bool icrc = true;                      ///< False: sent as zero, not checked.
+  std::uint32_t mtu = 0;                 ///< Largest UD payload, octets.
+  rte_mempool* pool = nullptr;           ///< For copies of packets and frames of connected queues.
+  rte_mempool* control_pool = nullptr;   ///< For frames without payload when `pool` is empty.
+  rte_mempool* share_pool = nullptr;     ///< See SoftHcaConfig; null: none.
   const AhTable* ahs = nullptr;
   std::uint64_t (*tsc)() noexcept = nullptr;  ///< Clock of path rates and connected queues.
   std::uint64_t rate_burst_tsc = 0;           ///< RateBucket::kBurstMs on that clock.
-  rte_ring* mads_out = nullptr;  ///< Whole frames to send; the worker is the only consumer.
+  /// Whole frames to send; the worker is the only consumer. Null: this is not worker 0.
+  rte_ring* mads_out = nullptr;
   /// Checked frames for QP1; the worker is the only producer. Null: QP1 is not on this datapath.
   rte_ring* mads_in = nullptr;
   Doorbell* doorbell = nullptr;  ///< Rung for MADs and queue events; null: management polls.
-  /// Frames for the port that this worker has no queue pair for go through this ring to the owner.
-  /// Null: this is the owner.
-  rte_ring* to_owner = nullptr;
-  /// The owner: frames for the connections of each other worker, from worker 1 on.
-  std::vector<rte_ring*> to_others{};
-  /// The other ends of these rings: the owner has the rings of all others, the others have one.
-  std::vector<rte_ring*> from_others{};
+  WorkerRings* rings = nullptr;  ///< To and from the other workers; null: there are none.
+};
+
+/// The way of a frame to this worker.
+struct FrameOrigin {
+  bool passed_on = false;               ///< Another worker passed it on.
+  const SoftUdQueue* sender = nullptr;  ///< The queue pair that sent it to its own port.
 };
 
 /// Worker lcore only, the same one for its lifetime, except publish(), set_tap() and stop_ethdev()
@@ -72,20 +72,19 @@ class alignas(64) UdDatapath {
  public:
   static constexpr std::uint16_t kBurst = 64;
 
-  explicit UdDatapath(UdDatapathConfig config) : config_{std::move(config)} {}
+  explicit UdDatapath(UdDatapathConfig config);
   ~UdDatapath();
   UdDatapath(const UdDatapath&) = delete;
   UdDatapath& operator=(const UdDatapath&) = delete;
 
-  /// The owner sends waiting MADs, and reads up to `burst` frames from the cable and sorts them. Each
-  /// worker takes the frames that others pass to it and polls its connected queue pairs. Returns the
-  /// number of frames.
+  /// Sends waiting MADs, sorts up to kBurst frames that other workers have passed on and up to `burst`
+  /// frames from the cable, and polls the worker's connected queue pairs. Returns the number of frames.
   std::uint32_t poll(std::uint16_t burst) noexcept;
 
   std::uint16_t rx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept {
     expects_own_worker();
     const std::uint16_t nb_rx = queue.pop(pkts, n);
-    if (queue.is_of_owner() && !queue.empty()) hold_reads();
+    if (!queue.empty()) hold_reads();
     return nb_rx;
   }
   std::uint16_t tx_burst(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
@@ -94,7 +93,7 @@ class alignas(64) UdDatapath {
   [[nodiscard]] bool frame_head(fabric::AhIndex ah, fabric::FrameHead& head) const noexcept;
   std::uint16_t tx_frames(std::span<rte_mbuf*> frames) noexcept;
 
-  /// Drops the packets delivered to a queue pair of the owner that is being destroyed.
+  /// Drops the packets delivered to a queue pair of this worker that is being destroyed.
   void drain(SoftUdQueue& queue) noexcept;
 
   /// Management lcore: the worker uses this table from now on, and copies frames to this tap (null:
@@ -129,8 +128,8 @@ class alignas(64) UdDatapath {
   [[nodiscard]] bool ethdev_removed() const noexcept {
     return ethdev_removed_.load(std::memory_order_relaxed);
   }
-  /// Skips the next read of the cable or of the owner's ring, so that frames wait there while a queue
-  /// still has packets.
+  /// Skips the next read of the cable and of the rings, so that frames wait there while a queue still
+  /// has packets.
   void hold_reads() noexcept {
     expects_own_worker();
     hold_reads_ = true;
@@ -156,18 +155,22 @@ class alignas(64) UdDatapath {
   /// Waiting MADs are dropped after this many consecutive polls in which the ethdev accepts none.
   static constexpr unsigned kMadPatience = 1024;
 
-  std::uint32_t receive_frames(std::uint16_t burst) noexcept;
-  std::uint32_t receive_from_others() noexcept;
-  void send_to_own_port(rte_mbuf* frame, const SoftUdQueue* sender) noexcept;
+  std::uint32_t read_cable(std::uint16_t burst, const RxTable& table) noexcept;
+  std::uint32_t take_passed(const RxTable& table) noexcept;
   void sort(std::span<rte_mbuf* const> frames, const RxTable& table,
-            const SoftUdQueue* sender) noexcept;
+            const FrameOrigin& origin) noexcept;
+  void sort_one(rte_mbuf* m, RxFrame& f, const RxTable& table, const FrameOrigin& origin) noexcept;
   void deliver(UdFastBurst& fast_burst) noexcept;
   void verify(UdFastBurst& fast_burst) noexcept;
   void deliver(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept;
   void deliver(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept;
-  void deliver_to_group(rte_mbuf* m, const RxFrame& f) noexcept;
+  void deliver_to_group(rte_mbuf* m, const RxFrame& f, const FrameOrigin& origin) noexcept;
+  void pass_copies(rte_mbuf* m, const RxFrame& f, const FrameOrigin& origin) noexcept;
   void receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& table) noexcept;
+  [[nodiscard]] unsigned worker_of(const UdWords& ud, const RxTable& table) const noexcept;
   void pass_on(rte_mbuf* frame, unsigned worker) noexcept;
+  void pass_batch(unsigned worker) noexcept;
+  void pass_batches() noexcept;
 
   std::uint16_t tx_chunk(SoftUdQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
   rte_mbuf* make_frame_slow(SoftUdQueue& queue, const TxPath& path, rte_mbuf* m, std::size_t index,
@@ -204,11 +207,19 @@ class alignas(64) UdDatapath {
   std::atomic<bool> ethdev_removed_{false};
   // Written by the worker.
   bool hold_reads_ = false;
-  std::uint16_t rx_queue_ = 0;  ///< The receive queue that is read next.
-  bool mads_came_ = false;      ///< mads_in got frames since the doorbell was last rung.
-  std::uint16_t nb_mads_ = 0;   ///< MADs in mads_: dequeued from mads_out, not sent yet.
+  bool skips_cable_ = false;   ///< The cable was not read, because many frames were passed.
+  std::size_t next_rx_ = 0;    ///< Index in UdDatapathConfig::rx_queues: the one that is read next.
+  bool mads_came_ = false;     ///< mads_in got frames since the doorbell was last rung.
+  std::uint16_t nb_mads_ = 0;  ///< MADs in mads_: dequeued from mads_out, not sent yet.
   unsigned mad_waits_ = 0;
   std::array<rte_mbuf*, kBurst> mads_;
+  /// Frames for another worker that are not in its ring yet.
+  struct Batch {
+    std::size_t n = 0;
+    std::array<rte_mbuf*, kBurst> frames;
+  };
+  std::vector<Batch> batches_;    ///< Indexed by worker; empty: there is one worker.
+  std::uint64_t batches_of_ = 0;  ///< Bits of the workers whose batch is not empty.
   DropCounters drops_;
   Counter capture_lost_;
   Counter tx_copies_;

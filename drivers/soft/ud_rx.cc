@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receive side of the software HCA: checks each frame from the cable, in the order of iba-wire.md
-// §1.9 and IBA vol 1 §9.6, and sorts it to its queue pair.
+// §1.9 and IBA vol 1 §9.6, and sorts it to its queue pair. The worker of the queue pair does this; a
+// worker that reads a frame for another one looks for the queue pair, and passes the frame on.
 #include <rte_ethdev.h>
 
 #include <algorithm>
@@ -17,12 +18,15 @@
 
 namespace ipoib::soft {
 
-/// Members of a group whose keys match a packet: a bit per queue pair, and the index of the last
-/// one. Keys may change at any time, so one check of them holds for the whole packet. Words beyond
-/// the number of members are not initialized.
+/// Members of a group whose keys match a packet: a bit per queue pair of this worker, the index of
+/// the last one, and a bit for each other worker that has some. Keys may change at any time, so one
+/// check of them holds for the whole packet. Words beyond the number of members are not initialized.
 struct Takers {
+  static constexpr std::size_t kNone = SIZE_MAX;
+
   std::array<std::uint64_t, SoftGroupTable::kMaxMembers / 64> words;
-  std::size_t last;
+  std::size_t last = kNone;
+  std::uint64_t others = 0;
 };
 
 /// Results of the checks of one frame.
@@ -122,28 +126,35 @@ inline Drop check_queue_keys(const SoftUdQueue& queue, const UdWords& ud) noexce
 }
 
 /// A multicast packet is good if the keys of at least one queue pair match. Sets takers.
-Drop check_group_keys(RxFrame& f, const SoftUdQueue* sender) noexcept {
+Drop check_group_keys(RxFrame& f, const FrameOrigin& origin, unsigned worker) noexcept {
   const std::size_t n = f.members.size();
   Drop reason = Drop::kIbMgid;
-  bool taken = false;
-  std::fill_n(f.takers->words.begin(), (n + 63) / 64, 0);
+  Takers& takers = *f.takers;
+  std::fill_n(takers.words.begin(), (n + 63) / 64, 0);
+  takers.last = Takers::kNone;
+  takers.others = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    if (sender != nullptr && sender->spares(*f.members[i])) continue;
-    const Drop fault = check_queue_keys(*f.members[i], *f.ud);
-    if (fault == Drop::kNone) {
-      f.takers->words[i / 64] |= std::uint64_t{1} << i % 64;
-      f.takers->last = i;
-      taken = true;
-    } else {
+    const SoftUdQueue& member = *f.members[i];
+    const bool own = member.worker() == worker;
+    // The worker that passed the frame on has passed it to all others.
+    if ((origin.passed_on && !own) || (origin.sender != nullptr && origin.sender->spares(member)))
+      continue;
+    if (const Drop fault = check_queue_keys(member, *f.ud); fault != Drop::kNone) {
       reason = fault;
+    } else if (own) {
+      takers.words[i / 64] |= std::uint64_t{1} << i % 64;
+      takers.last = i;
+    } else {
+      takers.others |= std::uint64_t{1} << member.worker();
     }
   }
-  return taken ? Drop::kNone : reason;
+  return takers.last != Takers::kNone || takers.others != 0 ? Drop::kNone : reason;
 }
 
-inline Drop check_keys(const RxTable& table, RxFrame& f, const SoftUdQueue* sender) noexcept {
+inline Drop check_keys(const RxTable& table, RxFrame& f, const FrameOrigin& origin,
+                       unsigned worker) noexcept {
   if (f.queue != nullptr) return check_queue_keys(*f.queue, *f.ud);
-  if (!f.members.empty()) return check_group_keys(f, sender);
+  if (!f.members.empty()) return check_group_keys(f, origin, worker);
   if (!table.matches_any_pkey(f.ud->pkey())) return Drop::kIbPkey;
   return f.ud->qkey.host() == wire::kGsiQkey ? Drop::kNone : Drop::kIbQkey;
 }
@@ -171,15 +182,11 @@ inline bool is_connected(const RxFrame& f) noexcept {
   return f.ud->opcode() < kFirstOtherOpcode && f.members.empty();
 }
 
-/// Checks of a UD packet after check_path().
-inline Drop check_ud(const RxTable& table, const SoftUdQueue* sender, bool icrc,
+/// Checks of a UD packet after check_path(), except the ICRC.
+inline Drop check_ud(const RxTable& table, const FrameOrigin& origin, unsigned worker,
                      RxFrame& f) noexcept {
-  Drop reason = check_transport(table, f);
-  if (reason == Drop::kNone) [[likely]]
-    reason = check_keys(table, f, sender);
-  if (reason == Drop::kNone && icrc && !icrc_holds(f.bytes.first(f.end).subspan(sizeof(EthHdr))))
-    return Drop::kIbIcrc;
-  return reason;
+  const Drop reason = check_transport(table, f);
+  return reason == Drop::kNone ? check_keys(table, f, origin, worker) : reason;
 }
 
 /// Fast-path classifier: a complete UD SEND without GRH for one of this port's queue pairs with
@@ -188,8 +195,9 @@ class UdFastPath {
  public:
   static constexpr std::uint32_t kOther = 0xffff'ffff;
 
-  explicit UdFastPath(const RxTable& table) noexcept
-      : table_{table}, link_{table.local()}, mtu_{table.mtu()} {}
+  /// `worker`: accepts frames for its queue pairs only.
+  UdFastPath(const RxTable& table, unsigned worker) noexcept
+      : table_{table}, link_{table.local()}, mtu_{table.mtu()}, worker_{worker} {}
 
   /// Returns the payload length, or kOther if the frame needs the full checks. A frame accepted
   /// here would also pass check_path() and check_ud(), except possibly the ICRC.
@@ -200,6 +208,7 @@ class UdFastPath {
     if (sizeof(EthHdr) + lrh.packet_len() != frame.size()) return kOther;
     const auto& ud = *record_at<UdWords>(frame, kLocalHeadLen);
     if (!transport_.matches(&ud)) [[unlikely]] {
+      if (ud.dest_qp() == other_qpn_) return kOther;
       look_up(ud.dest_qp());
       if (!transport_.matches(&ud)) return kOther;
     }
@@ -210,9 +219,21 @@ class UdFastPath {
   }
   /// Queue pair of the last packet that was not kOther.
   [[nodiscard]] SoftUdQueue* queue() const noexcept { return queue_; }
+  /// Transport headers of a frame without GRH to this port, by which to find its worker; null: the
+  /// full checks must find it.
+  [[nodiscard]] const UdWords* local_headers(std::span<const std::byte> frame) const noexcept {
+    return frame.size() >= kFastPayloadAt + wire::kIcrcLen &&
+                   link_.matches(&frame[offsetof(EthHdr, ether_type)])
+               ? record_at<UdWords>(frame, kLocalHeadLen)
+               : nullptr;
+  }
 
  private:
   [[gnu::noinline]] void look_up(std::uint32_t qpn) noexcept {
+    if (table_.worker_of(qpn, worker_) != worker_) {
+      other_qpn_ = qpn;
+      return;
+    }
     queue_ = table_.queue(qpn);
     transport_ = queue_ != nullptr ? send_pattern(queue_->pkey(), qpn) : Pattern{};
     if (queue_ != nullptr) qkey_ = wire::Be32{queue_->qkey()};
@@ -223,6 +244,8 @@ class UdFastPath {
   Pattern transport_;
   wire::Be32 qkey_;
   std::uint32_t mtu_;
+  unsigned worker_;
+  std::uint32_t other_qpn_ = UINT32_MAX;  ///< A queue pair of another worker.
   SoftUdQueue* queue_ = nullptr;
 };
 
@@ -274,8 +297,23 @@ struct UdFastBurst {
 
 std::uint32_t UdDatapath::poll(std::uint16_t burst) noexcept {
   expects_own_worker();
-  std::uint32_t frames = config_.to_owner == nullptr ? receive_frames(std::min(burst, kBurst)) : 0;
-  frames += receive_from_others();
+  if (config_.mads_out != nullptr && (nb_mads_ != 0 || rte_ring_empty(config_.mads_out) == 0))
+      [[unlikely]]
+    send_mads();
+  // Pairs with the release store of publish().
+  const RxTable& now = table();
+  if (SoftUdQueue* const closing = now.closing(); closing != nullptr) [[unlikely]]
+    if (closing->worker() == config_.worker) drain(*closing);
+  std::uint32_t frames = 0;
+  if (hold_reads_) {
+    hold_reads_ = false;
+  } else {
+    // Passed frames come first, because they are dropped where those on the cable wait. But a worker
+    // that is short of time also reads frames for others.
+    frames = take_passed(now);
+    skips_cable_ = frames == kBurst && !skips_cable_;
+    if (!skips_cable_) frames += read_cable(std::min(burst, kBurst), now);
+  }
   // Pairs with the release store of publish().
   if (ConnectedPort* connected = connected_.load(std::memory_order_acquire); connected != nullptr)
     connected->poll();
@@ -286,57 +324,48 @@ std::uint32_t UdDatapath::poll(std::uint16_t burst) noexcept {
   return frames;
 }
 
-std::uint32_t UdDatapath::receive_frames(std::uint16_t burst) noexcept {
-  if (nb_mads_ != 0 || rte_ring_empty(config_.mads_out) == 0) [[unlikely]]
-    send_mads();
-  // Pairs with the release stores of publish() and set_tap().
-  const RxTable* table = table_.load(std::memory_order_acquire);
-  if (table->closing() != nullptr) [[unlikely]]
-    drain(*table->closing());
-  if (hold_reads_) {
-    hold_reads_ = false;
-    return 0;
-  }
-  if (ethdev_removed()) [[unlikely]]
+std::uint32_t UdDatapath::read_cable(std::uint16_t burst, const RxTable& table) noexcept {
+  if (config_.rx_queues.empty() || ethdev_removed()) [[unlikely]]
     return 0;
   std::array<rte_mbuf*, kBurst> frames;
-  const std::uint16_t queue = rx_queue_;
-  if (++rx_queue_ == config_.rx_queues) rx_queue_ = 0;
+  const std::uint16_t queue = config_.rx_queues[next_rx_];
+  if (++next_rx_ == config_.rx_queues.size()) next_rx_ = 0;
   const std::uint16_t nb_rx = rte_eth_rx_burst(config_.port_id, queue, frames.data(), burst);
   if (nb_rx == 0) return 0;
   const std::span<rte_mbuf* const> received{frames.data(), nb_rx};
+  // Pairs with the release store of set_tap().
   if (const CaptureTap* tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]]
     for (const rte_mbuf* m : received)
       hand_to(*tap, copy_for(*tap, m, CaptureDirection::kReceived));
-  if (!table->active()) [[unlikely]] {
-    drops_.add(Drop::kIbPortDown, nb_rx);
-    rte_pktmbuf_free_bulk(frames.data(), nb_rx);
-    return nb_rx;
-  }
-  sort(received, *table, nullptr);
+  sort(received, table, {});
   return nb_rx;
 }
 
-std::uint32_t UdDatapath::receive_from_others() noexcept {
-  if (std::exchange(hold_reads_, false)) return 0;  // never for the owner
-  std::uint32_t total = 0;
-  for (rte_ring* const ring : config_.from_others) {
-    std::array<rte_mbuf*, kBurst> frames;
-    const unsigned n =
-        rte_ring_sc_dequeue_burst(ring, reinterpret_cast<void**>(frames.data()), kBurst, nullptr);
-    if (n != 0) receive_own({frames.data(), n});
-    total += n;
+std::uint32_t UdDatapath::take_passed(const RxTable& table) noexcept {
+  if (config_.rings == nullptr) return 0;
+  std::array<rte_mbuf*, kBurst> frames;
+  const std::size_t n = config_.rings->take(config_.worker, frames);
+  // Another CPU wrote them.
+  for (rte_mbuf* m : std::span{frames.data(), n}) {
+    rte_mbuf_prefetch_part1(m);
+    rte_mbuf_prefetch_part2(m);
   }
-  return total;
+  if (n != 0) sort({frames.data(), n}, table, {.passed_on = true});
+  return static_cast<std::uint32_t>(n);
 }
 
+/// Passes each frame to its queue pair, or to the worker of that.
 void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
-                      const SoftUdQueue* sender) noexcept {
+                      const FrameOrigin& origin) noexcept {
+  if (!table.active()) [[unlikely]] {
+    for (rte_mbuf* m : frames) drop(m, Drop::kIbPortDown);
+    return;
+  }
   for (std::size_t i = 0; i < frames.size() && i < kRxPrefetchAhead; ++i)
     rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
 
   const fabric::MetaOf meta_of;
-  UdFastPath fast_path{table};
+  UdFastPath fast_path{table, config_.worker};
   UdFastBurst fast_burst;
   Takers takers;
   for (std::size_t i = 0; i < frames.size(); ++i) {
@@ -363,28 +392,44 @@ void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
         deliver(fast_burst);
       continue;
     }
+    if (config_.rings != nullptr)
+      if (const UdWords* const ud = fast_path.local_headers(frame); ud != nullptr)
+        if (const unsigned worker = worker_of(*ud, table); worker != config_.worker) {
+          pass_on(m, worker);
+          continue;
+        }
     deliver(fast_burst);  // keeps the order of packets
     RxFrame f;
     f.bytes = frame;
     f.takers = &takers;
-    if (const Drop fault = check_path(table, f); fault != Drop::kNone)
-      drop(m, fault);
-    else if (is_connected(f))
-      receive_connected(m, f, table);
-    else if (const Drop reason = check_ud(table, sender, config_.icrc, f); reason != Drop::kNone)
-      drop(m, reason);
-    else if (f.queue != nullptr)
-      deliver(*f.queue, m, f);
-    else if (!f.members.empty())
-      deliver_to_group(m, f);
-    else if (config_.mads_in == nullptr)
-      drop(m, Drop::kIbQpn);  // QP1 is not on this datapath
-    else if (rte_ring_sp_enqueue(config_.mads_in, m) != 0)
-      drop(m, Drop::kIbMadOverflow);
-    else
-      mads_came_ = true;
+    sort_one(m, f, table, origin);
   }
   deliver(fast_burst);
+  if (batches_of_ != 0) pass_batches();
+}
+
+/// sort() of a frame that needs the full checks.
+void UdDatapath::sort_one(rte_mbuf* m, RxFrame& f, const RxTable& table,
+                          const FrameOrigin& origin) noexcept {
+  if (const Drop fault = check_path(table, f); fault != Drop::kNone) return drop(m, fault);
+  if (f.members.empty())
+    if (const unsigned worker = worker_of(*f.ud, table); worker != config_.worker)
+      return pass_on(m, worker);
+  if (is_connected(f)) return receive_connected(m, f, table);
+  FrameOrigin from = origin;
+  if (origin.passed_on && !f.members.empty()) from.sender = table.queue(fabric::meta_of(m).queue);
+  if (const Drop fault = check_ud(table, from, config_.worker, f); fault != Drop::kNone)
+    return drop(m, fault);
+  // The ICRC of a frame for one other worker is checked there.
+  const bool for_one_other = !f.members.empty() && f.takers->last == Takers::kNone &&
+                             std::has_single_bit(f.takers->others);
+  if (config_.icrc && !for_one_other && !icrc_holds(f.bytes.first(f.end).subspan(sizeof(EthHdr))))
+    return drop(m, Drop::kIbIcrc);
+  if (f.queue != nullptr) return deliver(*f.queue, m, f);
+  if (!f.members.empty()) return deliver_to_group(m, f, from);
+  if (config_.mads_in == nullptr) return drop(m, Drop::kIbQpn);  // QP1 is not on this datapath
+  if (rte_ring_sp_enqueue(config_.mads_in, m) != 0) return drop(m, Drop::kIbMadOverflow);
+  mads_came_ = true;
 }
 
 /// Delivers the packets to their queue pairs, except packets with a wrong ICRC.
@@ -423,8 +468,8 @@ inline void UdDatapath::verify(UdFastBurst& fast_burst) noexcept {
   fast_burst.n = kept;
 }
 
-/// Passes the frame to the connected port of the queue pair's worker. Without one, drops it for the
-/// reason that check_transport() returns.
+/// Passes the frame to the connected port. Without one, drops it for the reason that
+/// check_transport() returns.
 void UdDatapath::receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& table) noexcept {
   ConnectedPort* const connected = connected_.load(std::memory_order_acquire);
   const auto bth_at =
@@ -433,24 +478,43 @@ void UdDatapath::receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable&
     RxFrame rest = f;
     return drop(m, check_transport(table, rest));
   }
-  if (const unsigned worker = connected->worker_of(f.ud->dest_qp()); worker != config_.worker)
-    return pass_on(m, worker);
   connected->receive(
       m, {.bytes = f.bytes, .lrh = f.lrh, .grh = f.grh, .bth_at = bth_at, .end = f.end}, table);
 }
 
-/// Passes a frame to the worker of its queue pair, which repeats the checks; frames of other workers
-/// take the way through the owner.
+/// The worker to which a unicast frame belongs; this one if there is no such queue pair.
+unsigned UdDatapath::worker_of(const UdWords& ud, const RxTable& table) const noexcept {
+  if (ud.opcode() < kFirstOtherOpcode) {
+    const ConnectedPort* const connected = connected_.load(std::memory_order_acquire);
+    return connected != nullptr ? connected->worker_of(ud.dest_qp()) : config_.worker;
+  }
+  return ud.dest_qp() == kGsiQpn ? 0 : table.worker_of(ud.dest_qp(), config_.worker);
+}
+
+/// Passes a frame to the worker of its queue pair, which checks it.
 void UdDatapath::pass_on(rte_mbuf* frame, unsigned worker) noexcept {
-  rte_ring* const ring =
-      config_.to_owner != nullptr ? config_.to_owner : config_.to_others[worker - 1];
-  if (rte_ring_sp_enqueue(ring, frame) != 0) drop(frame, Drop::kIbNoBuffer);
+  expects(worker < batches_.size() && worker != config_.worker, "it is another worker");
+  Batch& batch = batches_[worker];
+  batch.frames[batch.n++] = frame;
+  batches_of_ |= std::uint64_t{1} << worker;
+  if (batch.n == kBurst) pass_batch(worker);
+}
+
+void UdDatapath::pass_batch(unsigned worker) noexcept {
+  Batch& batch = batches_[worker];
+  const std::span<rte_mbuf* const> frames{batch.frames.data(), std::exchange(batch.n, 0)};
+  for (rte_mbuf* m : frames.subspan(config_.rings->pass(config_.worker, worker, frames)))
+    drop(m, Drop::kIbNoBuffer);
+}
+
+void UdDatapath::pass_batches() noexcept {
+  for (std::uint64_t left = std::exchange(batches_of_, 0); left != 0; left &= left - 1)
+    pass_batch(static_cast<unsigned>(std::countr_zero(left)));
 }
 
 void UdDatapath::receive_own(std::span<rte_mbuf* const> frames) noexcept {
   expects_own_worker();
-  if (const RxTable& now = table(); now.active()) return sort(frames, now, nullptr);
-  for (rte_mbuf* m : frames) drop(m, Drop::kIbPortDown);
+  sort(frames, table(), {});
 }
 
 /// Delivers packets to their queue pair; drops packets that do not fit.
@@ -467,14 +531,19 @@ void UdDatapath::deliver(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noex
   deliver(queue, {&m, 1});
 }
 
-/// One queue pair gets the packet itself, the others get copies, headers included. Shape: some
-/// takers.
-void UdDatapath::deliver_to_group(rte_mbuf* m, const RxFrame& f) noexcept {
-  expects(f.takers->last < f.members.size(), "the packet is for one of the group's queue pairs");
-  const std::size_t last_word = f.takers->last / 64;
+/// The last taker gets the packet itself, the others get copies, headers included: queue pairs of this
+/// worker, and other workers, which deliver to theirs. Shape: some takers.
+void UdDatapath::deliver_to_group(rte_mbuf* m, const RxFrame& f,
+                                  const FrameOrigin& origin) noexcept {
+  const Takers& takers = *f.takers;
+  if (takers.others != 0) [[unlikely]]
+    pass_copies(m, f, origin);
+  if (takers.last == Takers::kNone) return;
+  expects(takers.last < f.members.size(), "the packet is for one of the group's queue pairs");
+  const std::size_t last_word = takers.last / 64;
   for (std::size_t word = 0; word <= last_word; ++word) {
-    std::uint64_t left = f.takers->words[word];
-    if (word == last_word) left &= ~(std::uint64_t{1} << f.takers->last % 64);
+    std::uint64_t left = takers.words[word];
+    if (word == last_word) left &= ~(std::uint64_t{1} << takers.last % 64);
     for (; left != 0; left &= left - 1) {
       SoftUdQueue& queue = *f.members[word * 64 + static_cast<std::size_t>(std::countr_zero(left))];
       if (rte_mbuf* copy = copy_frame(m); copy != nullptr)
@@ -483,7 +552,22 @@ void UdDatapath::deliver_to_group(rte_mbuf* m, const RxFrame& f) noexcept {
         drops_.add(Drop::kIbNoBuffer);
     }
   }
-  deliver(*f.members[f.takers->last], m, f);
+  deliver(*f.members[takers.last], m, f);
+}
+
+/// Passes a multicast frame to the other workers that have takers; the last one gets the frame itself
+/// if this worker has none.
+void UdDatapath::pass_copies(rte_mbuf* m, const RxFrame& f, const FrameOrigin& origin) noexcept {
+  for (std::uint64_t left = f.takers->others; left != 0; left &= left - 1) {
+    const bool last = f.takers->last == Takers::kNone && std::has_single_bit(left);
+    rte_mbuf* const copy = last ? m : copy_frame(m);
+    if (copy == nullptr) {
+      drops_.add(Drop::kIbNoBuffer);
+      continue;
+    }
+    fabric::meta_of(copy).queue = origin.sender != nullptr ? origin.sender->qpn() : 0;
+    pass_on(copy, static_cast<unsigned>(std::countr_zero(left)));
+  }
 }
 
 void UdDatapath::drain(SoftUdQueue& queue) noexcept {

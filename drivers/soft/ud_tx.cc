@@ -419,8 +419,8 @@ std::uint16_t UdDatapath::complete_burst(SoftUdQueue& queue, std::span<rte_mbuf*
       if (d.kind == Kind::kDrop) lose(queue, pkts[i], d.reason);
       if (d.kind == Kind::kCopy) rte_pktmbuf_free(pkts[i]);
       if (d.kind == Kind::kLocal && frame != pkts[i]) rte_pktmbuf_free(pkts[i]);
-      if (d.kind == Kind::kLocal) send_to_own_port(frame, nullptr);
-      if (d.kind == Kind::kEcho) send_to_own_port(frame, &queue);
+      if (d.kind == Kind::kLocal) sort({&frame, 1}, table(), {});
+      if (d.kind == Kind::kEcho) sort({&frame, 1}, table(), {.sender = &queue});
     }
   }
   for (std::size_t unsent = i; unsent < pkts.size(); ++unsent) {
@@ -438,12 +438,6 @@ std::uint16_t UdDatapath::complete_burst(SoftUdQueue& queue, std::span<rte_mbuf*
     give_back_rate(*config_.ahs, config_.worker, *pkts[unsent]);
   }
   return static_cast<std::uint16_t>(i);
-}
-
-/// Passes a frame to the port's other queue pairs, or to all if `sender` is null.
-void UdDatapath::send_to_own_port(rte_mbuf* frame, const SoftUdQueue* sender) noexcept {
-  if (config_.to_owner == nullptr) return sort({&frame, 1}, table(), sender);
-  if (rte_ring_sp_enqueue(config_.to_owner, frame) != 0) drop(frame, Drop::kIbNoBuffer);
 }
 
 /// Takes and drops a burst of a queue pair that may not send now.
@@ -483,8 +477,7 @@ rte_mbuf* UdDatapath::copy_with_room(const rte_mbuf* m, std::uint32_t head_len,
 }
 
 /// Copies a multicast frame if queues of other links of this port need it; null: none does, or there
-/// is no mbuf. A copy that goes through the owner's ring also reaches the sender's link if that is a
-/// member, like one that the fabric returns.
+/// is no mbuf.
 rte_mbuf* UdDatapath::group_copy(const SoftUdQueue& sender, const rte_mbuf* frame) noexcept {
   if (!table().has_two_links_in(sender.partition())) return nullptr;
   const auto* lrh = rte_pktmbuf_mtod_offset(frame, const wire::Lrh*, sizeof(EthHdr));
@@ -557,6 +550,10 @@ void UdDatapath::send_mads() noexcept {
   rte_pktmbuf_free_bulk(mads_.data(), nb_mads_);
   nb_mads_ = 0;
 }
+
+UdDatapath::UdDatapath(UdDatapathConfig config)
+    : config_{std::move(config)},
+      batches_(config_.rings != nullptr ? config_.rings->workers() : 0) {}
 
 UdDatapath::~UdDatapath() {
   rte_pktmbuf_free_bulk(mads_.data(), nb_mads_);

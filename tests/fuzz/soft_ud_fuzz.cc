@@ -175,11 +175,15 @@ class Harness final : public SoftFixture {
   Harness() {
     require(start_eal("fuzz"));
     SoftHcaConfig c = config(0);
+    c.port_id = WideCable::get().port;
+    c.workers = 2;
     c.attr.pkeys.assign(std::begin(kPartitions), std::end(kPartitions));
     all_pkeys_ = c.attr.pkeys;
     hca_ = SoftHca::create(c).value();
     for (std::size_t i = 0; i < kQueues; ++i) {
-      queues_[i] = hca_->create_ud_queue({.pkey = kPartitions[i]}).value();
+      // Worker 0 reads the cable; half of the queue pairs are worker 1's.
+      const unsigned worker = i % 2;
+      queues_[i] = hca_->create_ud_queue({.pkey = kPartitions[i], .worker = worker}).value();
       port_.qpns[i] = queues_[i]->qpn();
     }
     reset();
@@ -317,7 +321,7 @@ class Harness final : public SoftFixture {
     if (on_cable_.size() == Cable::kCableLen) poll();
     rte_mbuf* const m = packet(frame, fabric::kNoAh, 0);
     if ((code & kSegments) != 0) split(m, frame.size() / 3);
-    require(rte_ring_enqueue(Cable::get().towards[0], m) == 0);
+    require(rte_ring_enqueue(WideCable::get().in[0], m) == 0);
     on_cable_.push_back(frame);
   }
   /// Moves the octets behind the first `at` into a second segment.
@@ -342,7 +346,8 @@ class Harness final : public SoftFixture {
         on_cable_.pop_front();
       }
       const std::uint64_t before = drops();
-      hca_->poll_function()(*hca_, 0, UdDatapath::kBurst);
+      for (const unsigned worker : {0U, 1U})
+        hca_->poll_function()(*hca_, worker, UdDatapath::kBurst);
       for (std::size_t q = 0; q < kQueues; ++q) compare_queue(*queues_[q], expected[q]);
       compare_mads(expected[kQueues]);
       require(drops() - before == lost);

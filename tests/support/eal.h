@@ -17,7 +17,7 @@ namespace ipoib {
 inline bool start_eal(const char* program) {
   std::array<const char*, 11> arguments = {
       program, "--no-huge", "--no-shconf", "--no-pci",    "--no-telemetry", "-m",
-      "512",   "--lcores",  "0@0,1@0",     "--log-level", "lib.eal:error"};
+      "640",   "--lcores",  "0@0,1@0",     "--log-level", "lib.eal:error"};
   if (rte_eal_init(static_cast<int>(arguments.size()), const_cast<char**>(arguments.data())) >= 0 &&
       fabric::register_packet_meta())
     return true;

@@ -26,7 +26,7 @@ class WorkersOfAPort : public SoftFixture {
     ASSERT_EQ(rte_rcu_qsbr_init(rcu_.get(), 2), 0);
     SoftHcaConfig c = config(0);
     c.port_id = WideCable::get().port;
-    c.rx_queues = c.workers = 2;
+    c.rx_queues = c.workers = c.readers = 2;
     c.qsbr = rcu_.get();
     node_ = make_node(c);
     queues_ = {node_.queue, node_.hca->create_ud_queue({.worker = 1}).value()};
@@ -47,7 +47,7 @@ class WorkersOfAPort : public SoftFixture {
   }
   /// A loop of a worker: what it receives it sends back.
   void loop(unsigned worker) {
-    if (worker == 0) node_.poll();
+    node_.poll(worker);
     std::array<rte_mbuf*, 32> pkts;
     const std::uint16_t n = queues_[worker]->rx_burst(pkts.data(), pkts.size());
     for (std::uint16_t i = 0; i < n; ++i)
@@ -86,7 +86,7 @@ TEST_F(WorkersOfAPort, P14_PassPacketsToEachOtherWithoutLoss) {
   EXPECT_EQ(node_.all_drops(), 0U);
   std::size_t left = 0;
   for (int i = 0; i < 4; ++i) {
-    node_.poll();
+    for (const unsigned worker : {0U, 1U}) node_.poll(worker);
     for (fabric::UdQueue* const queue : queues_)
       for (rte_mbuf* m : node_.receive(queue)) {
         EXPECT_EQ(bytes_of(m), counting(100));

@@ -172,13 +172,13 @@ Status configure(NodeAssembly& node) {
 }
 
 /// The worker's number among those with queues on the hca, if the device has work for it: the owner,
-/// and those with connections. Empty: none.
+/// and those with queue pairs. Empty: none.
 std::optional<unsigned> polls(const NodeParts& parts, const HcaInstance& hca, unsigned worker) {
-  const bool has_connections = std::ranges::any_of(parts.links, [&](const auto& l) {
-    return &l->hca() == &hca && l->queues_of(worker).receive != nullptr;
+  if (hca.hca->poll_function() == nullptr) return std::nullopt;
+  const bool has_queues = std::ranges::any_of(parts.links, [&](const auto& l) {
+    return &l->hca() == &hca && l->queues_of(worker).ud != nullptr;
   });
-  if (hca.hca->poll_function() == nullptr || !(hca.owner == worker || has_connections))
-    return std::nullopt;
+  if (hca.owner != worker && !has_queues) return std::nullopt;
   const auto order = senders_of({hca.owner}, parts.config.worker.count);
   return static_cast<unsigned>(std::ranges::find(order, worker) - order.begin());
 }

@@ -46,30 +46,26 @@ class Needs {
   std::vector<PoolPlan> pools_;
 };
 
-/// Adds the buffers of an hca's queues. A cable has queues for all links, a real hca for each link.
+/// Adds the buffers of a cable: of its queues, and of the frames that the workers that read it have
+/// passed to others.
+void add_cable(Needs& needs, const NodeConfig& config, const std::vector<unsigned>& receivers,
+               unsigned workers) {
+  constexpr unsigned kRing = 1024;
+  for (const unsigned i : receivers) needs.add(i, config.rxd + (workers - 1) * kRing);
+  for (unsigned i = 0; i < workers; ++i) needs.add(i, config.txd);
+}
+/// Adds the buffers of a real hca's queues: it has some for each link.
 void add_queues(Needs& needs, const NodeConfig& config, const HcaConfig& hca, unsigned owner,
                 unsigned workers) {
-  const auto add = [&](unsigned receive, unsigned send) {
+  for (const LinkConfigEntry& l : config.links) {
+    if (l.hca != hca.name) continue;
+    const unsigned n = queue_pairs_of(l, workers);
     // All receive buffers are of the owner's pool.
-    needs.add(owner, receive * config.rxd);
+    needs.add(owner, n * config.rxd);
     std::vector<unsigned> senders = senders_of({owner}, workers);
-    senders.resize(send);
+    senders.resize(n);
     for (const unsigned i : senders) needs.add(i, config.txd);
-  };
-  if (hca.driver == HcaDriver::kSoft) return add(1, workers);
-  for (const LinkConfigEntry& l : config.links)
-    if (const unsigned n = queue_pairs_of(l, workers); l.hca == hca.name) add(n, n);
-}
-/// Packets that may wait in rings between the owner of a cable and another worker: those that the
-/// owner delivers to the worker's links and connections, and those that the worker sends to the port
-/// itself.
-unsigned ring_places(const NodeConfig& config, const HcaConfig& hca) {
-  constexpr unsigned kRing = 256, kConnectedRing = 1024;
-  if (hca.driver != HcaDriver::kSoft) return 0;
-  const auto links = std::count_if(config.links.begin(), config.links.end(),
-                                   [&hca](const auto& l) { return l.hca == hca.name; });
-  return kRing * (static_cast<unsigned>(links) + 1) +
-         (connection_workers(config, hca) > 1 ? kConnectedRing : 0);
+  }
 }
 
 /// Scales the pools so that they have `total` mbufs together.
@@ -163,10 +159,13 @@ std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topol
     for (unsigned i = 0; i < workers; ++i) needs.add(i, config.txd);
   }
   for (const HcaConfig& h : config.hcas) {
-    const unsigned owner = receivers_of(config, h.name, nth++).front();
-    add_queues(needs, config, h, owner, workers);
-    const unsigned messages = messages_under_way(config, h);
-    needs.add(owner, (workers - 1) * ring_places(config, h) + messages);
+    const std::vector<unsigned> receivers = receivers_of(config, h.name, nth++);
+    const unsigned owner = receivers.front();
+    if (h.driver == HcaDriver::kSoft)
+      add_cable(needs, config, receivers, workers);
+    else
+      add_queues(needs, config, h, owner, workers);
+    needs.add(owner, messages_under_way(config, h));
     // Their frames are with the ethdev, or come back from it into the caches of the workers.
     if (h.driver == HcaDriver::kSoft)
       needs.add_shares(owner, connection_workers(config, h) * (2 * config.txd + 2 * kMbufCache));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The software HCA on a cable of rings, with packets of 64 octets of IP: it receives a burst and
 // delivers it to its queue pair, or it sends a burst. cable_* measure the cost of the rings and of
-// the benchmark itself, to be subtracted.
+// the benchmark itself, to be subtracted. passed_receive: one worker reads the frames, and passes them
+// to another one, whose queue pair they are for; both run on this CPU.
 #include <array>
 #include <memory>
 #include <span>
@@ -34,6 +35,7 @@ struct Cable {
   rte_mempool* pool;
   rte_ring* in;
   rte_ring* out;
+  rte_ring* out_of_other;  ///< Nothing is sent there.
   std::uint16_t port;
 
   static Cable& get() {
@@ -49,8 +51,10 @@ struct Cable {
     Cable cable{.pool = rte_pktmbuf_pool_create("bench", kCold + kBurst, 0, 0, 512, SOCKET_ID_ANY),
                 .in = ring("bench_in"),
                 .out = ring("bench_out"),
+                .out_of_other = ring("bench_other"),
                 .port = 0};
-    cable.port = test::start_ring_port("cable", cable.in, cable.out, cable.pool, 512);
+    cable.port = test::start_ring_port("cable", std::array{cable.in},
+                                       std::array{cable.out, cable.out_of_other}, cable.pool, 512);
     return cable;
   }
 };
@@ -58,8 +62,10 @@ struct Cable {
 /// One HCA on the cable, with an address handle for each neighbour.
 class Bench {
  public:
-  explicit Bench(bool icrc) {
+  /// `worker`: the one with the queue pair.
+  explicit Bench(bool icrc, unsigned worker = 0) {
     soft::SoftHcaConfig config;
+    config.workers = static_cast<std::uint16_t>(worker + 1);
     config.name = "bench";
     config.port_id = cable_.port;
     config.pool = cable_.pool;
@@ -68,7 +74,7 @@ class Bench {
     config.first_qpn = kQpn;
     config.icrc = icrc;
     hca_ = soft::SoftHca::create(config).value();
-    queue_ = hca_->create_ud_queue({}).value();
+    queue_ = hca_->create_ud_queue({.worker = worker}).value();
     if (!hca_->set_qkey(*queue_, kQkey)) throw std::runtime_error("no Q_Key");
     for (unsigned i = 0; i < kNeighbours; ++i) {
       fabric::AhAttr to;
@@ -147,6 +153,15 @@ void soft_receive(benchmark::State& state) {
   });
 }
 
+void passed_receive(benchmark::State& state) {
+  Bench bench{state.range(1) != 0, 1};
+  const auto poll = bench.hca_->poll_function();
+  receive(state, bench, false, [&](rte_mbuf** pkts) {
+    for (const unsigned worker : {0U, 1U}) poll(*bench.hca_, worker, kBurst);
+    return bench.queue_->rx_burst(pkts, kBurst);
+  });
+}
+
 template <class SendBurst>
 void send(benchmark::State& state, Bench& bench, SendBurst&& put) {
   const std::array<std::byte, kPayload> payload{};
@@ -185,6 +200,9 @@ BENCHMARK(cable_receive)->ArgName("packets")->Arg(kHot)->Arg(kWarm)->Arg(kCold);
 BENCHMARK(soft_receive)
     ->ArgNames({"packets", "grh", "icrc"})
     ->ArgsProduct({{kHot, kWarm, kCold}, {0, 1}, {0, 1}});
+BENCHMARK(passed_receive)
+    ->ArgNames({"packets", "icrc"})
+    ->ArgsProduct({{kHot, kWarm, kCold}, {0, 1}});
 BENCHMARK(cable_send)->ArgName("packets")->Arg(kHot)->Arg(kWarm)->Arg(kCold);
 BENCHMARK(soft_send)->ArgNames({"packets", "icrc"})->ArgsProduct({{kHot, kWarm, kCold}, {0, 1}});
 

@@ -123,7 +123,7 @@ TEST(GroupContractDeathTest, GroupsAreMulticastAndTheManagementLcores) {
   const fabric::Grace grace{nullptr};
   SoftGroupTable groups{grace};
   UdDatapath datapath{{}};
-  SoftUdQueue queue{datapath, 2, {}, nullptr};
+  SoftUdQueue queue{datapath, 2, {}};
   const auto leave = [&](const wire::Gid& mgid) {
     static_cast<void>(groups.detach(mgid, mlid(0), queue));
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Several workers on one software HCA: each has a UD queue and a transmit queue of the cable, and
-// worker 0 reads the cable's receive queues for all.
+// Several workers on one software HCA: each has a UD queue and a transmit queue of the cable. One or
+// several of them read the cable's receive queues, and pass frames to the workers of their queue
+// pairs.
 #include <rte_cycles.h>
 
 #include <array>
@@ -16,10 +17,11 @@ std::uint64_t constant_tsc() noexcept {
 
 class SoftWorkers : public SoftFixture {
  protected:
-  static SoftHcaConfig wide() {
+  static SoftHcaConfig wide(std::uint16_t readers = 2) {
     SoftHcaConfig c = config(0);
     c.port_id = WideCable::get().port;
     c.rx_queues = c.workers = 2;
+    c.readers = readers;
     return c;
   }
   void SetUp() override {
@@ -40,19 +42,39 @@ class SoftWorkers : public SoftFixture {
   static std::vector<Bytes> sent(std::size_t queue) {
     return test::take_all(WideCable::get().out[queue]);
   }
-  /// Puts a frame of the peer to a queue pair on a receive queue of the cable.
-  void arrive_on(std::size_t cable_queue, std::uint32_t qpn, std::size_t n = 1) {
+  /// The frame of a packet that the peer sends. `make_ah` returns the handle.
+  template <class MakeAh>
+  static Bytes frame_of_peer(std::uint32_t qpn, std::size_t len, MakeAh make_ah) {
     const Node peer = make_node(1);
-    const fabric::AhIndex ah = ah_to(peer, kLid[0]);
-    for (std::size_t i = 0; i < n; ++i) {
-      rte_mbuf* m = packet(counting(40), ah, qpn);
-      ASSERT_EQ(peer.queue->tx_burst(&m, 1), 1);
-      const auto frame = on_cable(0);
-      ASSERT_EQ(frame.size(), 1U);
-      ASSERT_EQ(rte_ring_enqueue(WideCable::get().in[cable_queue],
-                                 test::mbuf_of(Cable::get().pool, frame[0])),
-                0);
-    }
+    rte_mbuf* m = packet(counting(len), make_ah(peer), qpn);
+    EXPECT_EQ(peer.queue->tx_burst(&m, 1), 1);
+    return on_cable(0).at(0);
+  }
+  static Bytes unicast_frame(std::uint32_t qpn, std::size_t len = 40) {
+    return frame_of_peer(qpn, len, [](const Node& peer) { return ah_to(peer, kLid[0]); });
+  }
+  static Bytes group_frame() {
+    return frame_of_peer(wire::kMulticastQpn, 40,
+                         [](const Node& peer) { return group_ah(peer, broadcast_mgid(), kMlid); });
+  }
+  static void put(std::size_t cable_queue, std::span<const std::byte> frame) {
+    ASSERT_EQ(
+        rte_ring_enqueue(WideCable::get().in[cable_queue], test::mbuf_of(Cable::get().pool, frame)),
+        0);
+  }
+  /// Puts frames of the peer to a queue pair on a receive queue of the cable.
+  static void arrive_on(std::size_t cable_queue, std::uint32_t qpn, std::size_t n = 1) {
+    const Bytes frame = unicast_frame(qpn);
+    for (std::size_t i = 0; i < n; ++i) put(cable_queue, frame);
+  }
+  /// One loop of each worker, that which reads first.
+  void loop() const {
+    for (const unsigned worker : {0U, 1U}) node_.poll(worker);
+  }
+  fabric::UdQueue& add_link(unsigned worker) {
+    fabric::UdQueue* const queue = node_.hca->create_ud_queue({.worker = worker}).value();
+    EXPECT_TRUE(node_.hca->set_qkey(*queue, kQkey));
+    return *queue;
   }
   std::size_t received(fabric::UdQueue* queue) {
     const auto pkts = node_.receive(queue);
@@ -85,30 +107,129 @@ TEST_F(SoftWorkers, P14_EachSendsByATransmitQueueOfItsOwn) {
   EXPECT_TRUE(sent(1).empty());
 }
 
-TEST_F(SoftWorkers, P14_OwnerSortsForAllFromEveryReceiveQueue) {
+TEST_F(SoftWorkers, P14_OneReaderPassesFramesOfEveryReceiveQueueOn) {
+  make(wide(1));
   for (std::size_t cable_queue = 0; cable_queue < 2; ++cable_queue) {
     arrive_on(cable_queue, other_->qpn());
     arrive_on(cable_queue, node_.queue->qpn());
-    for (int i = 0; i < 2; ++i) node_.poll();  // it reads one receive queue at a time
+    for (int i = 0; i < 2; ++i) loop();  // it reads one receive queue at a time
     EXPECT_EQ(received(other_), 1U) << cable_queue;
     EXPECT_EQ(received(node_.queue), 1U) << cable_queue;
   }
   EXPECT_EQ(node_.all_drops(), 0U);
 }
 
-TEST_F(SoftWorkers, P14_WorkerThatTakesNothingLosesOnlyItsOwnPackets) {
-  for (std::size_t i = 0; i < 4; ++i) {
-    arrive_on(0, other_->qpn(), 100);
-    for (int polls = 0; polls < 6; ++polls) node_.poll();
+TEST_F(SoftWorkers, P14_EachReaderReadsReceiveQueuesOfItsOwn) {
+  arrive_on(0, node_.queue->qpn());
+  arrive_on(1, other_->qpn());
+  node_.poll(1);
+  EXPECT_EQ(received(node_.queue), 0U) << "worker 0 has not looped";
+  EXPECT_EQ(received(other_), 1U);
+  node_.poll(0);
+  EXPECT_EQ(received(node_.queue), 1U);
+
+  // Each passes on what it reads for the other one.
+  arrive_on(0, other_->qpn(), 3);
+  arrive_on(1, node_.queue->qpn(), 2);
+  for (const unsigned worker : {0U, 1U, 0U}) node_.poll(worker);
+  EXPECT_EQ(received(other_), 3U);
+  EXPECT_EQ(received(node_.queue), 2U);
+  EXPECT_EQ(node_.all_drops(), 0U);
+}
+
+TEST_F(SoftWorkers, P14_PassedFramesStayInOrderAmongThoseOfTheReader) {
+  std::vector<std::size_t> lengths[2];
+  for (std::size_t i = 0; i < 200; ++i) {
+    const bool other = i % 3 == 0 || i % 7 == 0;
+    put(0, unicast_frame((other ? other_ : node_.queue)->qpn(), 20 + 4 * i));
+    lengths[other ? 1 : 0].push_back(20 + 4 * i);
   }
-  EXPECT_EQ(drops(Drop::kIbNoBuffer), 400U - SoftUdQueue::kRxRingSize);
+  std::vector<std::size_t> got[2];
+  for (int i = 0; i < 20; ++i) {
+    loop();
+    for (const std::size_t side : {0U, 1U})
+      for (rte_mbuf* m : node_.receive(side == 1 ? other_ : node_.queue)) {
+        got[side].push_back(m->pkt_len);
+        rte_pktmbuf_free(m);
+      }
+  }
+  EXPECT_EQ(got[0], lengths[0]);
+  EXPECT_EQ(got[1], lengths[1]);
+}
+
+TEST_F(SoftWorkers, P14_TheWorkerOfAQueuePairChecksItsFrames) {
+  const Bytes good = unicast_frame(other_->qpn());
+  const auto expect_drop = [&](Drop reason, std::size_t at) {
+    Bytes bad = good;
+    bad[at] ^= std::byte{1};
+    const std::uint64_t before = drops(reason);
+    put(0, bad);
+    node_.poll(0);
+    EXPECT_EQ(drops(reason), before) << at;
+    node_.poll(1);
+    EXPECT_EQ(drops(reason), before + 1) << at;
+    EXPECT_EQ(received(other_), 0U);
+  };
+  expect_drop(Drop::kIbIcrc, good.size() - 1);
+  expect_drop(Drop::kIbPkey, kLocalHeadLen + 3);
+  expect_drop(Drop::kIbQkey, kLocalHeadLen + sizeof(wire::Bth) + 3);
+  expect_drop(Drop::kIbLength, sizeof(EthHdr) + 5);
+}
+
+TEST_F(SoftWorkers, P14_FramesWithGrhGoToTheirWorkerToo) {
+  put(0, frame_of_peer(other_->qpn(), 40, [this](const Node& peer) {
+        fabric::AhAttr attr;
+        attr.dlid = kLid[0];
+        attr.global = true;
+        attr.dgid = node_.hca->attr().gid();
+        return peer.hca->create_ah(attr).value();
+      }));
+  loop();
+  EXPECT_EQ(received(node_.queue), 0U);
+  EXPECT_EQ(received(other_), 1U);
+  EXPECT_EQ(node_.all_drops(), 0U);
+}
+
+TEST_F(SoftWorkers, P14_MadsGoToManagementWhateverWorkerReadsThem) {
+  const Node peer = make_node(1);
+  ASSERT_TRUE(peer.hca->mad_port().send({.lid = kLid[0]}, fabric::MadBytes{}));
+  peer.poll();
+  const auto frames = on_cable(0);
+  ASSERT_EQ(frames.size(), 1U);
+  for (const std::size_t cable_queue : {1U, 0U}) {
+    put(cable_queue, frames[0]);
+    for (const unsigned worker : {1U, 0U}) node_.poll(worker);
+    EXPECT_TRUE(node_.hca->mad_port().receive()) << cable_queue;
+  }
+  EXPECT_EQ(node_.all_drops(), 0U);
+}
+
+TEST_F(SoftWorkers, P14_WorkerThatTakesNothingLosesOnlyItsOwnPackets) {
+  constexpr unsigned kMore = 77;
+  for (unsigned left = WorkerRings::kCapacity + kMore, n = 0; left != 0; left -= n) {
+    n = std::min(left, 400U);
+    arrive_on(0, other_->qpn(), n);
+    for (int polls = 0; polls < 20; ++polls) node_.poll();
+  }
+  EXPECT_EQ(drops(Drop::kIbNoBuffer), kMore);
   arrive_on(0, node_.queue->qpn());
   for (int polls = 0; polls < 2; ++polls) node_.poll();
   EXPECT_EQ(received(node_.queue), 1U);
-  EXPECT_EQ(received(other_), SoftUdQueue::kRxRingSize);
+
+  // It takes them as fast as its link does.
+  std::size_t taken = 0;
+  for (unsigned i = 0; i < 2 * WorkerRings::kCapacity; ++i) {
+    node_.poll(1);
+    rte_mbuf* m = nullptr;
+    if (other_->rx_burst(&m, 1) == 0) continue;
+    rte_pktmbuf_free(m);
+    ++taken;
+  }
+  EXPECT_EQ(taken, WorkerRings::kCapacity);
+  EXPECT_EQ(drops(Drop::kIbNoBuffer), kMore);
 }
 
-TEST_F(SoftWorkers, P14_PacketsToTheOwnPortGoThroughTheOwner) {
+TEST_F(SoftWorkers, P14_PacketsToTheOwnPortGoToTheWorkerOfTheirQueuePair) {
   const fabric::AhIndex ah = ah_to(node_, kLid[0]);
   const auto send = [&](std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
@@ -122,8 +243,8 @@ TEST_F(SoftWorkers, P14_PacketsToTheOwnPortGoThroughTheOwner) {
   EXPECT_EQ(received(node_.queue), 1U);
   EXPECT_TRUE(sent(1).empty());
 
-  send(300);
-  EXPECT_EQ(drops(Drop::kIbNoBuffer), 300U - SoftUdQueue::kRxRingSize) << "the owner does not poll";
+  send(WorkerRings::kCapacity + 5);
+  EXPECT_EQ(drops(Drop::kIbNoBuffer), 5U) << "worker 0 does not poll";
 }
 
 TEST_F(SoftWorkers, P14_MulticastOfOneWorkerGoesToOtherLinksOfThePort) {
@@ -132,21 +253,23 @@ TEST_F(SoftWorkers, P14_MulticastOfOneWorkerGoesToOtherLinksOfThePort) {
     rte_mbuf* m = packet(counting(40), group, wire::kMulticastQpn);
     ASSERT_EQ(other_->tx_burst(&m, 1), 1);
     EXPECT_EQ(sent(1).size(), 1U);
-    node_.poll();
+    loop();
   };
   ASSERT_TRUE(node_.hca->attach(*node_.queue, broadcast_mgid(), kMlid));
   send();
   EXPECT_EQ(received(node_.queue), 0U) << "it is of the same link";
 
-  fabric::UdQueue* const link = node_.hca->create_ud_queue({}).value();
-  ASSERT_TRUE(node_.hca->set_qkey(*link, kQkey));
-  ASSERT_TRUE(node_.hca->attach(*link, broadcast_mgid(), kMlid));
-  send();
-  const auto pkts = node_.receive(link);
-  ASSERT_EQ(pkts.size(), 1U);
-  EXPECT_EQ(fabric::meta_of(pkts[0]).rx.src_qpn, other_->qpn());
-  rte_pktmbuf_free(pkts[0]);
-  static_cast<void>(received(node_.queue));
+  for (const unsigned worker : {0U, 1U}) {
+    fabric::UdQueue& link = add_link(worker);
+    ASSERT_TRUE(node_.hca->attach(link, broadcast_mgid(), kMlid));
+    send();
+    const auto pkts = node_.receive(&link);
+    ASSERT_EQ(pkts.size(), 1U);
+    EXPECT_EQ(fabric::meta_of(pkts[0]).rx.src_qpn, other_->qpn());
+    rte_pktmbuf_free(pkts[0]);
+    EXPECT_EQ(received(node_.queue), 0U) << "it is of the same link";
+    node_.hca->destroy_ud_queue(link);
+  }
   EXPECT_EQ(node_.all_drops(), 0U);
 }
 
@@ -154,13 +277,8 @@ TEST_F(SoftWorkers, P14_MulticastOfOneWorkerGoesToOtherLinksOfThePort) {
 /// the link's other queue pair do not return.
 TEST_F(SoftWorkers, P14_GroupsOfOneQueuePairGoToItsWorker) {
   ASSERT_TRUE(node_.hca->attach(*other_, broadcast_mgid(), kMlid));
-  const Node peer = make_node(1);
-  rte_mbuf* m = packet(counting(40), group_ah(peer, broadcast_mgid(), kMlid), wire::kMulticastQpn);
-  ASSERT_EQ(peer.queue->tx_burst(&m, 1), 1);
-  ASSERT_EQ(
-      rte_ring_enqueue(WideCable::get().in[0], test::mbuf_of(Cable::get().pool, on_cable(0).at(0))),
-      0);
-  node_.poll();
+  put(0, group_frame());
+  loop();
   EXPECT_EQ(received(node_.queue), 0U);
   EXPECT_EQ(received(other_), 1U);
 
@@ -168,18 +286,62 @@ TEST_F(SoftWorkers, P14_GroupsOfOneQueuePairGoToItsWorker) {
   fabric::UdQueue* link = nullptr;
   for (const bool two_links : {false, true}) {
     if (two_links) {
-      link = node_.hca->create_ud_queue({}).value();
-      ASSERT_TRUE(node_.hca->set_qkey(*link, kQkey));
+      link = &add_link(0);
       ASSERT_TRUE(node_.hca->attach(*link, broadcast_mgid(), kMlid));
     }
-    m = packet(counting(40), group_ah(node_, broadcast_mgid(), kMlid), wire::kMulticastQpn);
+    rte_mbuf* m =
+        packet(counting(40), group_ah(node_, broadcast_mgid(), kMlid), wire::kMulticastQpn);
     ASSERT_EQ(node_.queue->tx_burst(&m, 1), 1);
     EXPECT_EQ(sent(0).size(), 1U);
-    node_.poll();
+    loop();
     EXPECT_EQ(received(other_), 0U) << "it is of the same link";
   }
   EXPECT_EQ(received(link), 1U);
   EXPECT_EQ(node_.all_drops(), 0U);
+}
+
+TEST_F(SoftWorkers, P14_EachWorkerWithMembersOfAGroupGetsOnePacketForEach) {
+  fabric::UdQueue& third = add_link(1);
+  for (fabric::UdQueue* const member : {node_.queue, other_, &third})
+    ASSERT_TRUE(node_.hca->attach(*member, broadcast_mgid(), kMlid));
+  const Bytes frame = group_frame();
+  for (const std::size_t cable_queue : {0U, 1U}) {
+    put(cable_queue, frame);
+    for (const unsigned worker : {1U, 0U, 1U}) node_.poll(worker);
+    for (fabric::UdQueue* const member : {node_.queue, other_, &third}) {
+      const auto pkts = node_.receive(member);
+      ASSERT_EQ(pkts.size(), 1U) << cable_queue;
+      EXPECT_EQ(bytes_of(pkts[0]), counting(40));
+      rte_pktmbuf_free(pkts[0]);
+    }
+  }
+  EXPECT_EQ(node_.all_drops(), 0U);
+
+  Bytes bad = frame;
+  bad.back() ^= std::byte{1};
+  put(0, bad);
+  loop();
+  EXPECT_EQ(drops(Drop::kIbIcrc), 1U) << "no worker gets a copy";
+  EXPECT_EQ(node_.all_drops(), 1U);
+
+  // With one member, its worker checks the ICRC.
+  for (fabric::UdQueue* const member : {node_.queue, &third})
+    ASSERT_TRUE(node_.hca->detach(*member, broadcast_mgid(), kMlid));
+  put(0, bad);
+  node_.poll(0);
+  EXPECT_EQ(drops(Drop::kIbIcrc), 1U);
+  node_.poll(1);
+  EXPECT_EQ(drops(Drop::kIbIcrc), 2U);
+  EXPECT_EQ(received(other_), 0U);
+}
+
+TEST_F(SoftWorkers, P14_PassedFramesOfAPortThatIsDownAreDroppedByName) {
+  arrive_on(0, other_->qpn());
+  node_.poll(0);
+  ASSERT_TRUE(node_.hca->change_port({.up = false}));
+  node_.poll(1);
+  EXPECT_EQ(received(other_), 0U);
+  EXPECT_EQ(drops(Drop::kIbPortDown), 1U);
 }
 
 TEST_F(SoftWorkers, U22_EachQueuePairKeepsToTheRateByItself) {
@@ -208,9 +370,13 @@ TEST_F(SoftWorkers, U22_EachQueuePairKeepsToTheRateByItself) {
 
 TEST_F(SoftWorkers, P14_DestroyedQueueDropsItsPacketsByName) {
   arrive_on(0, other_->qpn(), 3);
-  node_.poll();
+  loop();
+  arrive_on(0, other_->qpn(), 2);
+  node_.poll(0);
   node_.hca->destroy_ud_queue(*other_);
-  EXPECT_EQ(drops(Drop::kIbQpn), 3U);
+  EXPECT_EQ(drops(Drop::kIbQpn), 3U) << "delivered";
+  node_.poll(1);
+  EXPECT_EQ(drops(Drop::kIbQpn), 5U) << "on their way";
 }
 
 // TearDown() expects that no mbuf is lost.
@@ -222,18 +388,24 @@ TEST_F(SoftWorkers, P14_EndFreesAllThatWaits) {
   node_.hca.reset();
 }
 
-TEST_F(SoftWorkers, P14_WorkersWithoutATransmitQueueAreRefused) {
+TEST_F(SoftWorkers, P14_QueuesThatTheCableDoesNotHaveAreRefused) {
   EXPECT_EQ(node_.hca->capabilities().max_workers, 2);
   EXPECT_EQ(node_.hca->create_ud_queue({.worker = 2}).error().what,
             "soft0: queue pair for worker 2, but 2 have some");
-  SoftHcaConfig c = wide();
-  c.workers = 3;
-  const auto refused = SoftHca::create(c);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().what,
-            fmt::format("soft0: 2 receive queues and 3 workers, but ethdev {} has 2 receive and 2 "
-                        "transmit queues",
-                        c.port_id));
+  SoftHcaConfig workers = wide(1), readers = wide(3), more_readers = wide(2), none = wide(0);
+  workers.workers = 3;
+  more_readers.workers = 1;
+  for (const auto& [c, n] : {std::pair{workers, "2 receive queues of 1 workers and 3"},
+                             {readers, "2 receive queues of 3 workers and 2"},
+                             {more_readers, "2 receive queues of 2 workers and 1"},
+                             {none, "2 receive queues of 0 workers and 2"}}) {
+    const auto refused = SoftHca::create(c);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().what,
+              fmt::format("soft0: {} workers that send, but ethdev {} has 2 receive and 2 transmit "
+                          "queues",
+                          n, c.port_id));
+  }
 }
 
 }  // namespace

@@ -94,11 +94,10 @@ TEST(Placement, HcasCountByDriverAndMode) {
   const auto pools = plan_pools(c, {{0, 1}, 0});
   EXPECT_EQ(pools[0].shares, 0U);
   EXPECT_EQ(pools[1].shares, 2 * (2 * c.txd + 512)) << "both workers have connections";
-  // Frames for the connections of the other worker wait in a ring.
   for (const std::size_t i : {0U, 1U}) c.links[i].queue_pairs = 1;
   const auto of_owner = plan_pools(c, {{0, 1}, 0});
   EXPECT_EQ(of_owner[1].shares, 2 * c.txd + 512);
-  EXPECT_EQ(pools[1].mbufs - of_owner[1].mbufs, 1024U);
+  EXPECT_EQ(pools[1].mbufs, of_owner[1].mbufs);
   for (const std::size_t i : {0U, 1U}) c.links[i].queue_pairs = 0;
   c.worker.count = 8;
   EXPECT_EQ(messages_under_way(c, c.hcas[0]), 8 * kMessagesOfWorker);
@@ -110,7 +109,7 @@ TEST(Placement, HcasCountByDriverAndMode) {
 
 TEST(Placement, EachWorkerHasMbufsToSendOnHcas) {
   for (const auto& [driver, received, rings] :
-       {std::tuple{HcaDriver::kSoft, 1U, 2U * 256}, {HcaDriver::kVerbs, 2U, 0U}}) {
+       {std::tuple{HcaDriver::kSoft, 1U, 1024U}, {HcaDriver::kVerbs, 2U, 0U}}) {
     NodeConfig c;
     c.worker.count = 2;
     c.rxd = 64;
@@ -126,6 +125,22 @@ TEST(Placement, EachWorkerHasMbufsToSendOnHcas) {
     EXPECT_EQ(pools[0].mbufs, each + kManagement);
     EXPECT_EQ(pools[1].mbufs, each + received * 64 + rings) << "all receive buffers are its own";
   }
+}
+
+TEST(Placement, P14_EachReaderOfACableHasMbufsForItsQueueAndItsRings) {
+  NodeConfig c;
+  c.worker.count = 3;
+  c.rxd = 64;
+  c.txd = 32;
+  c.worker.assign["x"] = {2, 0};
+  c.hcas.emplace_back().name = "x";
+  c.links.emplace_back().hca = "x";
+  const unsigned each = kWorker + 2 * handoff_depth(3) + 32, reader = 64 + 2 * 1024;
+  const auto pools = plan_pools(c, {{0, 1, 2}, 1});
+  ASSERT_EQ(pools.size(), 3U);
+  EXPECT_EQ(pools[0].mbufs, each + reader);
+  EXPECT_EQ(pools[1].mbufs, each + kManagement);
+  EXPECT_EQ(pools[2].mbufs, each + reader);
 }
 
 TEST(Placement, QueuePairsThatLinksDoNotHaveNeedNoBuffers) {
