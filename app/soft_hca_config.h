@@ -15,6 +15,7 @@ namespace ipoib::app {
   soft.name = config.name;
   soft.port_id = resources.ethdev_port;
   soft.rx_queues = resources.cable_rx;
+  soft.readers = resources.cable_readers;
   soft.workers = resources.cable_tx;
   soft.attr.guid = config.guid;
   soft.attr.lid = config.lid;

@@ -70,26 +70,38 @@ def own_lid(pair, side):
     return 1 + 2 * pair + (side == "to")
 
 
-def infiniband_frame(pair, index, packet):
+def infiniband_frame(pair, qpn, index, packet):
     slid, dlid = FIRST_LID + index % 500, own_lid(pair, "from")
-    return iba.frame(slid, dlid, iba.ud_packet(slid, dlid, QPN, iba.ipoib(0x0800, packet), psn=index))
+    return iba.frame(slid, dlid, iba.ud_packet(slid, dlid, qpn, iba.ipoib(0x0800, packet), psn=index))
+
+
+def frames(scene, pair, queue):
+    """The frames that a receive queue gets. Those on a cable are for the queue pair of the worker that reads the queue, or
+    for that of the next one."""
+    for index, packet in enumerate(packets(scene, pair)):
+        if scene.path == "out":
+            yield ethernet_frame(pair, packet)
+        else:
+            worker = queue + (1 if index % 2 < scene.passed else 0)
+            yield infiniband_frame(pair, QPN + worker % scene.queues, index, packet)
 
 
 @functools.lru_cache(maxsize=4)
-def capture(scene, pair):
-    """The contents of the capture file that net_pcap number `pair` reads."""
-    if scene.path == "out":
-        return iba.pcap(ethernet_frame(pair, packet) for packet in packets(scene, pair))
-    return iba.pcap(infiniband_frame(pair, index, packet)
-                    for index, packet in enumerate(packets(scene, pair)))
+def capture(scene, pair, queue):
+    """The contents of the capture file that a receive queue of net_pcap number `pair` reads."""
+    return iba.pcap(frames(scene, pair, queue))
 
 
 def write_captures(scene, folder):
-    """Writes one capture file for each pair of devices and returns their paths."""
+    """Writes the capture files and returns for each pair of devices the paths of those of its receive queues."""
     files = []
     for pair in range(scene.pairs):
-        files.append(folder / f"input{pair}.pcap")
-        files[-1].write_bytes(capture(scene, pair))
+        files.append([])
+        for queue in range(scene.queues):
+            if queue == 0 or scene.path != "out":
+                path = folder / f"input{pair}-{queue}.pcap"
+                path.write_bytes(capture(scene, pair, queue))
+            files[-1].append(path)
     return files
 
 
@@ -147,9 +159,10 @@ def route(pair, index, scene):
 
 def assignment(scene):
     """TOML that assigns each pair of devices to the worker with its number. A link goes by the name of its HCA. Workers
-    that share a pair all receive from the port."""
+    that share a pair all receive from the port or read the cable."""
     if scene.shared:
-        return f'{{ eth-from0 = [{", ".join(map(str, range(scene.workers)))}], to0 = 0 }}'
+        source, sink = ("eth-from0", "to0") if scene.path == "out" else ("from0", "eth-to0")
+        return f'{{ {source} = [{", ".join(map(str, range(scene.workers)))}], {sink} = 0 }}'
     rows = []
     for pair in range(scene.pairs):
         for side, infiniband in (("from", scene.path != "out"), ("to", scene.path != "in")):

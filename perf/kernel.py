@@ -109,7 +109,7 @@ class Sender(processes.Process):
 
     def __init__(self, folder, scene, memory, spaces, cpu):
         self.scene = scene
-        capture = inputs.write_captures(scene, folder)[0]
+        capture = inputs.write_captures(scene, folder)[0][0]
         super().__init__(
             ["ip", "netns", "exec", spaces.hosts, "dpdk-testpmd",
              *memory.arguments(scene.memory_mib), "--no-pci", f"--file-prefix={folder.name}",

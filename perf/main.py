@@ -22,7 +22,7 @@ import scraping
 import targets
 from processes import ROOT, Failure, end_in_order
 
-PARTS = ("headline", "sizes", "neighbours", "routes", "groups", "burst", "workers", "shared", "kernel", "latency",
+PARTS = ("headline", "sizes", "neighbours", "routes", "groups", "burst", "workers", "shared", "passed", "kernel", "latency",
          "scraping", "benchmarks")
 
 

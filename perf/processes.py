@@ -37,8 +37,8 @@ def eal_arguments(scene, captures, memory, prefix, alone=False):
     lcores = [] if alone else [f"0@({','.join(map(str, rest))})"]
     lcores += [f"{len(lcores) + index}@{cpu}" for index, cpu in enumerate(workers)]
     devices = []
-    for pair, capture in enumerate(captures):
-        rx = f",rx_pcap={capture}" * (scene.workers // scene.pairs)
+    for pair, files in enumerate(captures):
+        rx = "".join(f",rx_pcap={file}" for file in files)
         devices += [f"--vdev=net_pcap{pair}{rx},infinite_rx=1",
                     f"--vdev=net_null{pair},no-rx=1"]
     return [*memory.arguments(scene.memory_mib), "--no-pci", f"--file-prefix={prefix}",
@@ -128,7 +128,7 @@ class Testpmd(Process):
             ["stdbuf", "-oL", "dpdk-testpmd",
              *eal_arguments(scene, inputs.write_captures(scene, folder), memory, folder.name),
              "--", "-i", f"--forward-mode={mode}", f"--nb-cores={scene.workers}",
-             *(f"--{queue}={scene.workers // scene.pairs}" for queue in ("rxq", "txq")),
+             *(f"--{queue}={scene.queues}" for queue in ("rxq", "txq")),
              *buffer_arguments(scene)], folder / "testpmd.log")
         self.outputs = [2 * pair + 1 for pair in range(scene.pairs)]
         self.asked = 0

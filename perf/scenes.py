@@ -19,11 +19,17 @@ class Scene:
     burst: int = 32
     workers: int = 1
     shared: bool = False  # The workers share one pair of devices, with a queue for each of them.
+    passed: int = 0  # Number, of two frames that a worker reads from a shared cable, for the queue pair of another.
 
     @property
     def pairs(self):
         """The number of pairs of devices."""
         return 1 if self.shared else self.workers
+
+    @property
+    def queues(self):
+        """The number of queues of each device."""
+        return self.workers // self.pairs
 
     @property
     def suits_l3fwd(self):
@@ -94,16 +100,20 @@ SWEEPS = (
     Sweep("workers", "Workers", "workers", "worker lcores", (1, 2), tuple(PATHS),
           "Each worker has its own pair of devices and its own CPU. With two workers on two CPUs the "
           "management lcore, which sleeps unless it gets a request, shares these CPUs."),
-    Sweep("shared", "Workers on one pair of devices", "workers", "worker lcores", (1, 2, 4, 8, 16), ("out",),
-          "All workers receive from one port and send on one link, each by queues of its own. Workers without a CPU of "
+    Sweep("shared", "Workers on one pair of devices", "workers", "worker lcores", (1, 2, 4, 8, 16), ("out", "in"),
+          "All workers receive from one port and send on one link, or the reverse, each by queues of its own. Workers without a CPU of "
           "their own run by turns; the rate is that per CPU second of each.",
           Scene(shared=True)),
+    Sweep("passed", "Frames for the queue pair of another worker", "passed", "of two frames", (1, 2), ("in",),
+          "Two workers read a cable, each a receive queue, and pass each other these frames. Without such frames it is the "
+          "measurement of two workers above.",
+          Scene(workers=2, shared=True)),
 )
 
 QUICK_VALUES = {"sizes": (64, 512, 2044), "neighbours": (1, 1024, 65536), "routes": (1, 65000),
-                "groups": (1, 256), "burst": (4, 32), "workers": (1, 2), "shared": (1, 2, 8)}
+                "groups": (1, 256), "burst": (4, 32), "workers": (1, 2), "shared": (1, 2, 8), "passed": (1,)}
 SMOKE_VALUES = {"sizes": (64, 2044), "neighbours": (), "routes": (), "groups": (4,), "burst": (),
-                "workers": (2,), "shared": (1, 4)}
+                "workers": (2,), "shared": (1, 4), "passed": (1,)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +136,8 @@ class Plan:
             values = self.values.get(sweep.name, sweep.values)
             if sweep.name == "workers":
                 values = tuple(value for value in values if value <= cpus)
+            if sweep.name == "passed" and cpus < 2:
+                values = ()  # Frames for a worker that does not run are lost.
             yield dataclasses.replace(sweep, values=values, paths=sweep.paths[-self.most_paths:])
 
 

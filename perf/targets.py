@@ -41,11 +41,15 @@ def quotient(a, b):
 
 
 def shared_rows(report):
-    by_workers = {point["x"]: point["programs"]["no_icrc"]["ratio_to"]["io"] for point in points(report, "shared")}
-    one = by_workers.pop(1, None)
-    return [at_least(f"share of testpmd io with {workers} workers on one pair", quotient(ratio, one),
-                     TWO_KEEP if workers == 2 else MORE_KEEP, "of that with one")
-            for workers, ratio in by_workers.items() if one]
+    rows = []
+    for path, name in NAMES.items():
+        by_workers = {point["x"]: point["programs"]["no_icrc"]["ratio_to"]["io"]
+                      for point in points(report, "shared", path=path)}
+        one = by_workers.pop(1, None)
+        rows += [at_least(f"{name}, share of testpmd io with {workers} workers on one pair", quotient(ratio, one),
+                          TWO_KEEP if workers == 2 else MORE_KEEP, "of that with one")
+                 for workers, ratio in by_workers.items() if one]
+    return rows
 
 
 def neighbour_rows(report):

@@ -222,8 +222,8 @@ void check_workers(const Draft& draft, Report& report) {
   const auto* table = draft.worker.table->get("assign")->as_table();
   const unsigned count = draft.node.worker.count;
   for (const auto& [name, numbers] : draft.node.worker.assign) {
-    const bool is_hca = find(draft.hcas, name) != nullptr;
-    if (!is_hca && find(draft.ports, name) == nullptr)
+    const auto* const hca = find(draft.hcas, name);
+    if (hca == nullptr && find(draft.ports, name) == nullptr)
       report.error(table->find(name)->first.source(),
                    fmt::format("worker.assign: unknown name {}, allowed: hcas: {}; ports: {}",
                                quote(name), names_of(draft.hcas), names_of(draft.ports)));
@@ -233,9 +233,9 @@ void check_workers(const Draft& draft, Report& report) {
       report.error(at, fmt::format("worker.assign.{}: invalid value {}, allowed: 0-{}, because "
                                    "worker.count is {}",
                                    name, largest, count - 1, count));
-    if (is_hca && numbers.size() > 1)
-      report.error(at, fmt::format("worker.assign.{}: {} workers, but one worker receives all "
-                                   "packets of an hca",
+    if (hca != nullptr && is_verbs(*hca) && numbers.size() > 1)
+      report.error(at, fmt::format("worker.assign.{}: {} workers, but only the cable of a soft hca "
+                                   "has receive queues to share",
                                    name, numbers.size()));
   }
 }

@@ -523,8 +523,10 @@ Section<NodeConfig> worker_section() {
               "briefly, or sleep, for machines with fewer processors than lcores."),
           row<E>(
               "assign", [](auto& c) -> auto& { return c.worker.assign; }, Assignment{},
-              "Assignment of ports and hcas to workers. The workers of a list share a port: each "
-              "has a receive queue of it, and the device spreads the flows over the queues (RSS). "
+              "Assignment of ports and hcas to workers. The workers of a list share a port or the "
+              "cable of a soft hca: each has a receive queue of it. The device of a port spreads "
+              "the flows over the queues (RSS); a frame from a cable is passed to the worker of "
+              "its queue pair. "
               "Devices without an assignment go to the workers with the fewest devices, ports and "
               "cables to those on their NUMA nodes: one worker each, or as many workers as a "
               "port's device has queues for its flows, unless total-num-mbufs is set."),

@@ -10,7 +10,7 @@ source "$(dirname "$0")/lib.sh"
 lab_begin queues
 NODES=(a b)
 LAB_WORKERS=2
-NODE_TABLES[a]=$'\n[worker]\ncount = 2\nassign = { eth0 = [0, 1], soft0 = 1 }\n'
+NODE_TABLES[a]=$'\n[worker]\ncount = 2\nassign = { eth0 = [0, 1], soft0 = [1, 0] }\n'
 lab_fabric "$CABLE_MTU"
 scenario_host b
 lab_space a

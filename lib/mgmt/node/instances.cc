@@ -39,12 +39,12 @@ sa::AdministratorConfig administrator_config(const SubnetConfig& subnet,
 }  // namespace
 
 HcaInstance::HcaInstance(const HcaConfig& hca_config, std::optional<EthDevice> eth_device,
-                         std::unique_ptr<fabric::Hca> device, unsigned owner_worker,
-                         fabric::Retirement& retirement)
+                         std::unique_ptr<fabric::Hca> device,
+                         std::vector<unsigned> receiving_workers, fabric::Retirement& retirement)
     : config{hca_config},
       ethdev{std::move(eth_device)},
       hca{std::move(device)},
-      owner{owner_worker},
+      receivers{std::move(receiving_workers)},
       retired{*hca, retirement},
       client{[this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
                return hca->mad_port().send(to, mad);

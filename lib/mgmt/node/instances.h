@@ -30,7 +30,8 @@ class HcaInstance {
  public:
   /// `ethdev`: of a software HCA.
   HcaInstance(const HcaConfig& config, std::optional<EthDevice> ethdev,
-              std::unique_ptr<fabric::Hca> hca, unsigned owner, fabric::Retirement& retirement);
+              std::unique_ptr<fabric::Hca> hca, std::vector<unsigned> receivers,
+              fabric::Retirement& retirement);
 
   /// Runs the administrator on this port: from now on or, if the device has not reported its
   /// attributes yet, as soon as it does. When the GID of a port of Ethernet link layer changes, its
@@ -55,7 +56,7 @@ class HcaInstance {
   HcaConfig config;
   std::optional<EthDevice> ethdev;  ///< Outlives `hca`, which sends through it.
   std::unique_ptr<fabric::Hca> hca;
-  unsigned owner;
+  std::vector<unsigned> receivers;  ///< Workers that receive from it. The first owns its links.
   RetiredQueues retired;
   /// Number of connected queues by worker, of all links.
   std::array<std::size_t, RTE_MAX_LCORE> connected_queues{};

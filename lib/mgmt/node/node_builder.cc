@@ -171,15 +171,15 @@ Status configure(NodeAssembly& node) {
   return {};
 }
 
-/// The worker's number among those with queues on the hca, if the device has work for it: the owner,
-/// and those with queue pairs. Empty: none.
+/// The worker's number among those with queues on the hca, if the device has work for it: those that
+/// read its cable, and those with queue pairs. Empty: none.
 std::optional<unsigned> polls(const NodeParts& parts, const HcaInstance& hca, unsigned worker) {
   if (hca.hca->poll_function() == nullptr) return std::nullopt;
   const bool has_queues = std::ranges::any_of(parts.links, [&](const auto& l) {
     return &l->hca() == &hca && l->queues_of(worker).ud != nullptr;
   });
-  if (hca.owner != worker && !has_queues) return std::nullopt;
-  const auto order = senders_of({hca.owner}, parts.config.worker.count);
+  if (std::ranges::count(hca.receivers, worker) == 0 && !has_queues) return std::nullopt;
+  const auto order = senders_of(hca.receivers, parts.config.worker.count);
   return static_cast<unsigned>(std::ranges::find(order, worker) - order.begin());
 }
 
@@ -388,8 +388,9 @@ Status NodeBuilder::create_hcas() {
     const auto failed = [&h](const Error& e) {
       return fail(e.code, "{}", interface_error("hca", h.name, e));
     };
-    const unsigned owner =
-        receivers_of(parts_.config, h.name, parts_.ports.size() + parts_.hcas.size()).front();
+    const std::vector<unsigned> receivers =
+        receivers_of(parts_.config, h.name, parts_.ports.size() + parts_.hcas.size());
+    const unsigned owner = receivers.front();
     rte_mempool* const pool = parts_.buffers.on(socket_of(owner));
     HcaResources resources{.pool = pool,
                            .control_pool = parts_.buffers.reserve(),
@@ -402,18 +403,22 @@ Status NodeBuilder::create_hcas() {
                            .doorbell = &parts_.loop->doorbell()};
     std::optional<EthDevice> ethdev;
     if (h.driver == HcaDriver::kSoft) {
-      auto opened = EthDevice::open({.device = h.wire,
-                                     .mtu = static_cast<std::uint16_t>(h.mtu + kEthdevOverhead),
-                                     .rxd = parts_.config.rxd,
-                                     .txd = parts_.config.txd,
-                                     .rx_pools = {pool},
-                                     .senders = parts_.config.worker.count,
-                                     .promiscuous = true});
+      EthDeviceConfig cable{.device = h.wire,
+                            .mtu = static_cast<std::uint16_t>(h.mtu + kEthdevOverhead),
+                            .rxd = parts_.config.rxd,
+                            .txd = parts_.config.txd,
+                            .rx_pools = {},
+                            .senders = parts_.config.worker.count,
+                            .promiscuous = true};
+      for (const unsigned worker : receivers)
+        cable.rx_pools.push_back(parts_.buffers.on(socket_of(worker)));
+      auto opened = EthDevice::open(cable);
       if (!opened) return failed(opened.error());
-      warn_of_nodes(h.name, *opened, {owner});
+      warn_of_nodes(h.name, *opened, receivers);
       ethdev.emplace(std::move(*opened));
       resources.ethdev_port = ethdev->port();
       resources.cable_rx = ethdev->queues().rx;
+      resources.cable_readers = static_cast<std::uint16_t>(receivers.size());
       resources.cable_tx = std::min<std::uint16_t>(
           ethdev->queues().tx, static_cast<std::uint16_t>(parts_.config.worker.count));
       resources.message_mbufs =
@@ -423,7 +428,7 @@ Status NodeBuilder::create_hcas() {
     auto hca = make_hca_(h, resources);
     if (!hca) return failed(hca.error());
     parts_.hcas.push_back(std::make_unique<HcaInstance>(h, std::move(ethdev), std::move(*hca),
-                                                        owner, *parts_.retirement));
+                                                        receivers, *parts_.retirement));
     HcaInstance& instance = *parts_.hcas.back();
     if (h.subnet_administrator)
       if (auto runs = instance.run_administrator(parts_.config.subnet); !runs)
@@ -441,7 +446,7 @@ Status NodeBuilder::create_links() {
       return fail(Errc::kInvalidArgument, "link {}: no hca {}", l.name, l.hca);
     const auto queues =
         create_queues(*(*hca)->hca, l, receive_depth(parts_.config, (*hca)->config, l, mbuf_size()),
-                      senders_of({(*hca)->owner}, parts_.config.worker.count));
+                      senders_of((*hca)->receivers, parts_.config.worker.count));
     if (!queues)
       return fail(queues.error().code, "{}", interface_error("link", l.name, queues.error()));
     InterfaceSlot& slot = parts_.interfaces.add(queues->workers);
@@ -486,7 +491,7 @@ Status NodeBuilder::create_workers() {
     const auto& l = parts_.links[i];
     fwd::InterfaceEntry& e = parts_.tables.entries[l->config().id];
     e.kind = fwd::InterfaceKind::kIpoib;
-    e.owner = static_cast<std::uint8_t>(l->hca().owner);
+    e.owner = static_cast<std::uint8_t>(l->hca().receivers.front());
     e.encapsulation = link::encapsulation_of(l->config());
     e.ud_queues = l->queues().ud;
     e.connected = !l->queues().receive.empty();

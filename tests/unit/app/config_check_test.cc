@@ -450,10 +450,11 @@ const std::vector<Case> kCases = {
     {"assign_link",
      "[worker]\nassign = { ib0 = 0 }\n",
      {"t.toml:17:12: worker.assign: unknown name \"ib0\", allowed: hcas: soft0; ports: eth0"}},
-    {"assign_hca_to_two",
-     "[worker]\ncount = 2\nassign = { soft0 = [0, 1] }\n",
-     {"t.toml:18:20: worker.assign.soft0: 2 workers, but one worker receives all packets of an "
-      "hca"}},
+    {"assign_verbs_to_two",
+     kVerbs + "[worker]\ncount = 2\nassign = { b = [0, 1] }\n",
+     {"t.toml:21:16: worker.assign.b: 2 workers, but only the cable of a soft hca has receive "
+      "queues to share"}},
+    {"assign_cable_to_two", "[worker]\ncount = 2\nassign = { soft0 = [0, 1] }\n", {}},
     {"burst",
      "[worker]\nburst = 65\n",
      {"t.toml:17:9: worker.burst: invalid value 65, allowed: integer 1-64"}},

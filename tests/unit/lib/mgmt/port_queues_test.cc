@@ -219,7 +219,7 @@ struct SharedPortTest : NodeFixture {
   void begin(NodeConfig c, const HcaFactory& make_hca = make_soft, TscClock tsc = real_tsc) {
     c.ports[0].device = port.name;
     c.worker.count = 2;
-    c.worker.assign = {{"eth0", {1, 0}}, {"soft0", {0}}};
+    c.worker.assign.insert({{"eth0", {1, 0}}, {"soft0", {0}}});
     auto built = build_node(c, {0, {1, 2}}, make_hca, tsc, 1);
     ASSERT_TRUE(built) << built.error().what;
     node = std::move(*built);
@@ -238,6 +238,22 @@ struct SharedPortTest : NodeFixture {
     EXPECT_TRUE(node->runner.has_left());
   }
   EthernetPortInfo row() const { return node->faces.view.ports()[0]; }
+  /// A packet of an unknown type on the cable, from the port with that LID.
+  static std::vector<std::byte> cable_frame(const LinkInfo& to, std::uint32_t qpn,
+                                            std::uint16_t from) {
+    const std::array<std::byte, 8> payload{std::byte{0x12}, std::byte{0x34}};
+    std::vector<std::byte> frame(sizeof(soft::EthHdr) + 64);
+    frame[12] = std::byte{0x88};
+    frame[13] = std::byte{0xb5};
+    frame.resize(sizeof(soft::EthHdr) +
+                 wire::build_ud_packet({.dlid = to.lid,
+                                        .slid = from,
+                                        .dest_qp = qpn,
+                                        .src_qp = 0x4a7,
+                                        .qkey = to.parameters.qkey},
+                                       payload, std::span{frame}.subspan(sizeof(soft::EthHdr))));
+    return frame;
+  }
 
   TwoQueues port;
   std::unique_ptr<NodeAssembly> node;
@@ -292,6 +308,46 @@ TEST_F(SharedPortTest, P14_BothWorkersSendOnTheLink) {
   }
   EXPECT_EQ(source[0], node->faces.view.links()[0].qpn) << "the address of the link";
   EXPECT_NE(source[1], source[0]);
+}
+
+// Worker 1 is the first of the cable: it reads receive queue 0, and has the first queue pair.
+TEST_F(SharedPortTest, P14_BothWorkersReadTheCable) {
+  TwoQueues wide;
+  NodeConfig c = config();
+  c.hcas[0].wire = wide.name;
+  c.worker.assign["soft0"] = {1, 0};
+  begin(c);
+  for (int i = 0; i < 50; ++i) pass();
+  const LinkInfo link = node->faces.view.links()[0];
+  ASSERT_EQ(link.state, "up");
+  const auto& queues = node->parts->links[0]->queues();
+  ASSERT_EQ(queues.workers, (std::vector{1U, 0U}));
+  EXPECT_EQ(queues.ud[0]->qpn(), link.qpn);
+  const auto received = [this] {
+    std::array<std::uint64_t, 2> packets{};  // of ib0, by worker
+    for (const QueueTotals& q : node->faces.stats.totals().queues)
+      if (q.interface == "ib0") packets[q.worker] = q.rx_packets;
+    return packets;
+  };
+  const auto loop = [this](unsigned worker) {
+    node->parts->workers.all()[worker].worker->iterate(node->parts->clock.tsc());
+  };
+  const auto before = received();
+  // Each worker finds the frame for its own queue pair.
+  for (const std::size_t queue : {0U, 1U})
+    give(wide.in[queue], cable_frame(link, queues.ud[queue]->qpn(), 9));
+  loop(1);
+  EXPECT_EQ(received(), (std::array{before[0], before[1] + 1}));
+  loop(0);
+  EXPECT_EQ(received(), (std::array{before[0] + 1, before[1] + 1}));
+
+  // Worker 1 passes frames for the other one on.
+  for (int i = 0; i < 5; ++i) give(wide.in[0], cable_frame(link, queues.ud[1]->qpn(), 9));
+  loop(0);
+  EXPECT_EQ(received(), (std::array{before[0] + 1, before[1] + 1}));
+  loop(1);
+  loop(0);
+  EXPECT_EQ(received(), (std::array{before[0] + 6, before[1] + 1}));
 }
 
 TEST_F(SharedPortTest, P14_QueuePairsOfALinkAreLimited) {
@@ -360,19 +416,7 @@ struct LoadTest : SharedPortTest {
   /// The port with that LID sends packets of an unknown type to the queue pair of worker 0, one by
   /// each queue of the cable.
   void give_packets(std::uint16_t from) {
-    const std::array<std::byte, 8> payload{std::byte{0x12}, std::byte{0x34}};
-    std::vector<std::byte> frame(sizeof(soft::EthHdr) + 64);
-    frame[12] = std::byte{0x88};
-    frame[13] = std::byte{0xb5};
-    const LinkInfo to = link();
-    frame.resize(sizeof(soft::EthHdr) +
-                 wire::build_ud_packet({.dlid = to.lid,
-                                        .slid = from,
-                                        .dest_qp = to.qpn,
-                                        .src_qp = 0x4a7,
-                                        .qkey = to.parameters.qkey},
-                                       payload, std::span{frame}.subspan(sizeof(soft::EthHdr))));
-    for (rte_ring* ring : wide.in) give(ring, frame);
+    for (rte_ring* ring : wide.in) give(ring, cable_frame(link(), link().qpn, from));
   }
   unsigned queue_pair_of(std::uint16_t lid) const {
     const auto row = node->parts->links[0]->control().neighbour(host(lid), node->parts->now());
