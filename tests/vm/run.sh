@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 config/setup.sh vm
 [[ -n ${IPOIB_BUILD:-} ]] || config/build.sh build -Dtests=true -- app/dpdk-ipoib tests/vm/vm_driver_test
 scripts=("$@")
-((${#scripts[@]})) || scripts=(driver traffic connected faults)
+((${#scripts[@]})) || scripts=(driver traffic connected faults queues)
 for script in "${scripts[@]}"; do
   begin=$SECONDS
   printf '%s\n' "--- $script"
