@@ -20,7 +20,7 @@
 
 namespace ipoib::soft {
 
-/// The management lcore changes it, the worker reads it. A group never changes once a worker can
+/// The management lcore changes it, workers read it. A group never changes once a worker can
 /// see it: a new one replaces it, and the old one is freed after the grace period.
 class SoftGroupTable {
  public:

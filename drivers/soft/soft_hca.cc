@@ -132,7 +132,7 @@ Result<std::unique_ptr<SoftHca>> SoftHca::create(const SoftHcaConfig& config,
   if (!mads_in) return tl::make_unexpected(mads_in.error());
   std::unique_ptr<WorkerRings> rings;
   if (config.workers > 1) {
-    auto made = WorkerRings::create(config.workers, config.socket_id);
+    auto made = WorkerRings::create(config.workers, config.ring_places, config.socket_id);
     if (!made) return fail(made.error().code, "{}: {}", config.name, made.error().what);
     rings = std::move(*made);
   }

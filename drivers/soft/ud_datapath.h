@@ -56,12 +56,6 @@ struct UdDatapathConfig {
   WorkerRings* rings = nullptr;  ///< To and from the other workers; null: there are none.
 };
 
-/// The way of a frame to this worker.
-struct FrameOrigin {
-  bool passed_on = false;               ///< Another worker passed it on.
-  const SoftUdQueue* sender = nullptr;  ///< The queue pair that sent it to its own port.
-};
-
 /// Worker lcore only, the same one for its lifetime, except publish(), set_tap() and stop_ethdev()
 /// (management lcore), config(), table() and the counters. The management lcore may also call
 /// count_drop() for a queue that no worker uses any more.
@@ -152,23 +146,36 @@ class alignas(64) UdDatapath {
     worker_.expects_owner();
   }
 
+  struct Batch {
+    std::size_t n = 0;
+    std::array<rte_mbuf*, kBurst> frames;
+
+    void push(rte_mbuf* frame) noexcept {
+      expects(n < kBurst, "the frame fits");
+      frames[n++] = frame;
+    }
+    [[nodiscard]] std::span<rte_mbuf* const> span() const noexcept { return {frames.data(), n}; }
+  };
+
   /// Waiting MADs are dropped after this many consecutive polls in which the ethdev accepts none.
   static constexpr unsigned kMadPatience = 1024;
 
   std::uint32_t read_cable(std::uint16_t burst, const RxTable& table) noexcept;
   std::uint32_t take_passed(const RxTable& table) noexcept;
-  void sort(std::span<rte_mbuf* const> frames, const RxTable& table,
-            const FrameOrigin& origin) noexcept;
-  void sort_one(rte_mbuf* m, RxFrame& f, const RxTable& table, const FrameOrigin& origin) noexcept;
+  enum class Origin : std::uint8_t { kWire, kOwnPort, kPassedOn };
+  void sort(std::span<rte_mbuf* const> frames, const RxTable& table, Origin origin,
+            const SoftUdQueue* sender = nullptr) noexcept;
+  void sort_one(rte_mbuf* m, RxFrame& f, const RxTable& table, Origin origin,
+                const SoftUdQueue* sender) noexcept;
   void deliver(UdFastBurst& fast_burst) noexcept;
   void verify(UdFastBurst& fast_burst) noexcept;
   void deliver(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept;
   void deliver(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept;
-  void deliver_to_group(rte_mbuf* m, const RxFrame& f, const FrameOrigin& origin) noexcept;
-  void pass_copies(rte_mbuf* m, const RxFrame& f, const FrameOrigin& origin) noexcept;
+  void deliver_to_group(rte_mbuf* m, const RxFrame& f) noexcept;
   void receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& table) noexcept;
   [[nodiscard]] unsigned worker_of(const UdWords& ud, const RxTable& table) const noexcept;
   void pass_on(rte_mbuf* frame, unsigned worker) noexcept;
+  void pass_on_to(const SoftUdQueue& member, rte_mbuf* frame) noexcept;
   void pass_batch(unsigned worker) noexcept;
   void pass_batches() noexcept;
 
@@ -213,12 +220,8 @@ class alignas(64) UdDatapath {
   std::uint16_t nb_mads_ = 0;  ///< MADs in mads_: dequeued from mads_out, not sent yet.
   unsigned mad_waits_ = 0;
   std::array<rte_mbuf*, kBurst> mads_;
-  /// Frames for another worker that are not in its ring yet.
-  struct Batch {
-    std::size_t n = 0;
-    std::array<rte_mbuf*, kBurst> frames;
-  };
-  std::vector<Batch> batches_;    ///< Indexed by worker; empty: there is one worker.
+  /// Frames for other workers that are not in their rings yet, by worker; empty: there is one worker.
+  std::vector<Batch> batches_;
   std::uint64_t batches_of_ = 0;  ///< Bits of the workers whose batch is not empty.
   DropCounters drops_;
   Counter capture_lost_;

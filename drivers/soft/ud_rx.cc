@@ -18,15 +18,13 @@
 
 namespace ipoib::soft {
 
-/// Members of a group whose keys match a packet: a bit per queue pair of this worker, the index of
-/// the last one, and a bit for each other worker that has some. Keys may change at any time, so one
-/// check of them holds for the whole packet. Words beyond the number of members are not initialized.
+/// Members of a group whose keys match a packet: a bit per queue pair, and the index of the last
+/// one. Keys may change at any time, so one check of them holds for the whole packet. Words beyond
+/// the number of members are not initialized.
 struct Takers {
-  static constexpr std::size_t kNone = SIZE_MAX;
-
   std::array<std::uint64_t, SoftGroupTable::kMaxMembers / 64> words;
-  std::size_t last = kNone;
-  std::uint64_t others = 0;
+  std::size_t n;
+  std::size_t last;
 };
 
 /// Results of the checks of one frame.
@@ -38,7 +36,7 @@ struct RxFrame {
   std::size_t end;         ///< End of the ICRC, from the Ethernet header.
   std::size_t payload_at;  ///< From the Ethernet header.
   std::size_t payload_len;
-  SoftUdQueue* queue;                     ///< Unicast; null: QP1.
+  SoftUdQueue* queue;                     ///< Unicast, passed multicast; null: QP1, members.
   std::span<SoftUdQueue* const> members;  ///< Multicast; empty: unicast.
   Takers* takers;                         ///< Takers among `members`; shared by the burst.
 };
@@ -126,35 +124,29 @@ inline Drop check_queue_keys(const SoftUdQueue& queue, const UdWords& ud) noexce
 }
 
 /// A multicast packet is good if the keys of at least one queue pair match. Sets takers.
-Drop check_group_keys(RxFrame& f, const FrameOrigin& origin, unsigned worker) noexcept {
+Drop check_group_keys(RxFrame& f, const SoftUdQueue* sender) noexcept {
   const std::size_t n = f.members.size();
   Drop reason = Drop::kIbMgid;
   Takers& takers = *f.takers;
   std::fill_n(takers.words.begin(), (n + 63) / 64, 0);
-  takers.last = Takers::kNone;
-  takers.others = 0;
+  takers.n = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const SoftUdQueue& member = *f.members[i];
-    const bool own = member.worker() == worker;
-    // The worker that passed the frame on has passed it to all others.
-    if ((origin.passed_on && !own) || (origin.sender != nullptr && origin.sender->spares(member)))
-      continue;
-    if (const Drop fault = check_queue_keys(member, *f.ud); fault != Drop::kNone) {
-      reason = fault;
-    } else if (own) {
+    if (sender != nullptr && sender->spares(*f.members[i])) continue;
+    const Drop fault = check_queue_keys(*f.members[i], *f.ud);
+    if (fault == Drop::kNone) {
       takers.words[i / 64] |= std::uint64_t{1} << i % 64;
       takers.last = i;
+      ++takers.n;
     } else {
-      takers.others |= std::uint64_t{1} << member.worker();
+      reason = fault;
     }
   }
-  return takers.last != Takers::kNone || takers.others != 0 ? Drop::kNone : reason;
+  return takers.n != 0 ? Drop::kNone : reason;
 }
 
-inline Drop check_keys(const RxTable& table, RxFrame& f, const FrameOrigin& origin,
-                       unsigned worker) noexcept {
+inline Drop check_keys(const RxTable& table, RxFrame& f, const SoftUdQueue* sender) noexcept {
   if (f.queue != nullptr) return check_queue_keys(*f.queue, *f.ud);
-  if (!f.members.empty()) return check_group_keys(f, origin, worker);
+  if (!f.members.empty()) return check_group_keys(f, sender);
   if (!table.matches_any_pkey(f.ud->pkey())) return Drop::kIbPkey;
   return f.ud->qkey.host() == wire::kGsiQkey ? Drop::kNone : Drop::kIbQkey;
 }
@@ -182,11 +174,13 @@ inline bool is_connected(const RxFrame& f) noexcept {
   return f.ud->opcode() < kFirstOtherOpcode && f.members.empty();
 }
 
-/// Checks of a UD packet after check_path(), except the ICRC.
-inline Drop check_ud(const RxTable& table, const FrameOrigin& origin, unsigned worker,
+/// Checks of a UD packet after check_path(), except the ICRC. `member`: the one that a passed
+/// multicast packet is for; null: any.
+inline Drop check_ud(const RxTable& table, const SoftUdQueue* sender, SoftUdQueue* member,
                      RxFrame& f) noexcept {
-  const Drop reason = check_transport(table, f);
-  return reason == Drop::kNone ? check_keys(table, f, origin, worker) : reason;
+  if (const Drop reason = check_transport(table, f); reason != Drop::kNone) return reason;
+  if (member != nullptr) f.queue = member;
+  return check_keys(table, f, sender);
 }
 
 /// Fast-path classifier: a complete UD SEND without GRH for one of this port's queue pairs with
@@ -337,7 +331,7 @@ std::uint32_t UdDatapath::read_cable(std::uint16_t burst, const RxTable& table) 
   if (const CaptureTap* tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]]
     for (const rte_mbuf* m : received)
       hand_to(*tap, copy_for(*tap, m, CaptureDirection::kReceived));
-  sort(received, table, {});
+  sort(received, table, Origin::kWire);
   return nb_rx;
 }
 
@@ -350,13 +344,14 @@ std::uint32_t UdDatapath::take_passed(const RxTable& table) noexcept {
     rte_mbuf_prefetch_part1(m);
     rte_mbuf_prefetch_part2(m);
   }
-  if (n != 0) sort({frames.data(), n}, table, {.passed_on = true});
+  if (n != 0) sort({frames.data(), n}, table, Origin::kPassedOn);
   return static_cast<std::uint32_t>(n);
 }
 
-/// Passes each frame to its queue pair, or to the worker of that.
-void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
-                      const FrameOrigin& origin) noexcept {
+/// Passes each frame to its queue pair, or to the worker of that. `sender`: the multicast frames
+/// need not return to the link of this queue pair; null: they are from the wire.
+void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table, Origin origin,
+                      const SoftUdQueue* sender) noexcept {
   if (!table.active()) [[unlikely]] {
     for (rte_mbuf* m : frames) drop(m, Drop::kIbPortDown);
     return;
@@ -402,31 +397,34 @@ void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table,
     RxFrame f;
     f.bytes = frame;
     f.takers = &takers;
-    sort_one(m, f, table, origin);
+    sort_one(m, f, table, origin, sender);
   }
   deliver(fast_burst);
   if (batches_of_ != 0) pass_batches();
 }
 
 /// sort() of a frame that needs the full checks.
-void UdDatapath::sort_one(rte_mbuf* m, RxFrame& f, const RxTable& table,
-                          const FrameOrigin& origin) noexcept {
+void UdDatapath::sort_one(rte_mbuf* m, RxFrame& f, const RxTable& table, Origin origin,
+                          const SoftUdQueue* sender) noexcept {
   if (const Drop fault = check_path(table, f); fault != Drop::kNone) return drop(m, fault);
   if (f.members.empty())
     if (const unsigned worker = worker_of(*f.ud, table); worker != config_.worker)
       return pass_on(m, worker);
   if (is_connected(f)) return receive_connected(m, f, table);
-  FrameOrigin from = origin;
-  if (origin.passed_on && !f.members.empty()) from.sender = table.queue(fabric::meta_of(m).queue);
-  if (const Drop fault = check_ud(table, from, config_.worker, f); fault != Drop::kNone)
+  SoftUdQueue* member = nullptr;
+  if (origin == Origin::kPassedOn && !f.members.empty()) {
+    member = table.queue(fabric::meta_of(m).queue);
+    if (member == nullptr || member->worker() != config_.worker) return drop(m, Drop::kIbQpn);
+  }
+  if (const Drop fault = check_ud(table, sender, member, f); fault != Drop::kNone)
     return drop(m, fault);
-  // The ICRC of a frame for one other worker is checked there.
-  const bool for_one_other = !f.members.empty() && f.takers->last == Takers::kNone &&
-                             std::has_single_bit(f.takers->others);
-  if (config_.icrc && !for_one_other && !icrc_holds(f.bytes.first(f.end).subspan(sizeof(EthHdr))))
+  if (f.queue == nullptr && !f.members.empty() && f.takers->n == 1)
+    if (SoftUdQueue& only = *f.members[f.takers->last]; only.worker() != config_.worker)
+      return pass_on_to(only, m);  // which checks the ICRC
+  if (config_.icrc && !icrc_holds(f.bytes.first(f.end).subspan(sizeof(EthHdr))))
     return drop(m, Drop::kIbIcrc);
   if (f.queue != nullptr) return deliver(*f.queue, m, f);
-  if (!f.members.empty()) return deliver_to_group(m, f, from);
+  if (!f.members.empty()) return deliver_to_group(m, f);
   if (config_.mads_in == nullptr) return drop(m, Drop::kIbQpn);  // QP1 is not on this datapath
   if (rte_ring_sp_enqueue(config_.mads_in, m) != 0) return drop(m, Drop::kIbMadOverflow);
   mads_came_ = true;
@@ -495,16 +493,23 @@ unsigned UdDatapath::worker_of(const UdWords& ud, const RxTable& table) const no
 void UdDatapath::pass_on(rte_mbuf* frame, unsigned worker) noexcept {
   expects(worker < batches_.size() && worker != config_.worker, "it is another worker");
   Batch& batch = batches_[worker];
-  batch.frames[batch.n++] = frame;
+  batch.push(frame);
   batches_of_ |= std::uint64_t{1} << worker;
   if (batch.n == kBurst) pass_batch(worker);
 }
 
+/// Passes a multicast frame to the worker of one member, by name: the group may move to another queue
+/// pair while the frame is on its way.
+void UdDatapath::pass_on_to(const SoftUdQueue& member, rte_mbuf* frame) noexcept {
+  fabric::meta_of(frame).queue = member.qpn();
+  pass_on(frame, member.worker());
+}
+
 void UdDatapath::pass_batch(unsigned worker) noexcept {
   Batch& batch = batches_[worker];
-  const std::span<rte_mbuf* const> frames{batch.frames.data(), std::exchange(batch.n, 0)};
-  for (rte_mbuf* m : frames.subspan(config_.rings->pass(config_.worker, worker, frames)))
-    drop(m, Drop::kIbNoBuffer);
+  const std::size_t passed = config_.rings->pass(config_.worker, worker, batch.span());
+  for (rte_mbuf* m : batch.span().subspan(passed)) drop(m, Drop::kIbNoBuffer);
+  batch.n = 0;
 }
 
 void UdDatapath::pass_batches() noexcept {
@@ -514,7 +519,7 @@ void UdDatapath::pass_batches() noexcept {
 
 void UdDatapath::receive_own(std::span<rte_mbuf* const> frames) noexcept {
   expects_own_worker();
-  sort(frames, table(), {});
+  sort(frames, table(), Origin::kOwnPort);
 }
 
 /// Delivers packets to their queue pair; drops packets that do not fit.
@@ -531,15 +536,13 @@ void UdDatapath::deliver(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noex
   deliver(queue, {&m, 1});
 }
 
-/// The last taker gets the packet itself, the others get copies, headers included: queue pairs of this
-/// worker, and other workers, which deliver to theirs. Shape: some takers.
-void UdDatapath::deliver_to_group(rte_mbuf* m, const RxFrame& f,
-                                  const FrameOrigin& origin) noexcept {
+/// The last taker gets the packet itself, the others get copies, headers included. Shape: some takers.
+void UdDatapath::deliver_to_group(rte_mbuf* m, const RxFrame& f) noexcept {
   const Takers& takers = *f.takers;
-  if (takers.others != 0) [[unlikely]]
-    pass_copies(m, f, origin);
-  if (takers.last == Takers::kNone) return;
   expects(takers.last < f.members.size(), "the packet is for one of the group's queue pairs");
+  const auto give = [&](SoftUdQueue& queue, rte_mbuf* packet) {
+    queue.worker() == config_.worker ? deliver(queue, packet, f) : pass_on_to(queue, packet);
+  };
   const std::size_t last_word = takers.last / 64;
   for (std::size_t word = 0; word <= last_word; ++word) {
     std::uint64_t left = takers.words[word];
@@ -547,27 +550,12 @@ void UdDatapath::deliver_to_group(rte_mbuf* m, const RxFrame& f,
     for (; left != 0; left &= left - 1) {
       SoftUdQueue& queue = *f.members[word * 64 + static_cast<std::size_t>(std::countr_zero(left))];
       if (rte_mbuf* copy = copy_frame(m); copy != nullptr)
-        deliver(queue, copy, f);
+        give(queue, copy);
       else
         drops_.add(Drop::kIbNoBuffer);
     }
   }
-  deliver(*f.members[takers.last], m, f);
-}
-
-/// Passes a multicast frame to the other workers that have takers; the last one gets the frame itself
-/// if this worker has none.
-void UdDatapath::pass_copies(rte_mbuf* m, const RxFrame& f, const FrameOrigin& origin) noexcept {
-  for (std::uint64_t left = f.takers->others; left != 0; left &= left - 1) {
-    const bool last = f.takers->last == Takers::kNone && std::has_single_bit(left);
-    rte_mbuf* const copy = last ? m : copy_frame(m);
-    if (copy == nullptr) {
-      drops_.add(Drop::kIbNoBuffer);
-      continue;
-    }
-    fabric::meta_of(copy).queue = origin.sender != nullptr ? origin.sender->qpn() : 0;
-    pass_on(copy, static_cast<unsigned>(std::countr_zero(left)));
-  }
+  give(*f.members[takers.last], m);
 }
 
 void UdDatapath::drain(SoftUdQueue& queue) noexcept {

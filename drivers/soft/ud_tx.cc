@@ -408,6 +408,7 @@ std::uint16_t UdDatapath::complete_burst(SoftUdQueue& queue, std::span<rte_mbuf*
   const auto stays_off_wire = [](const TxExceptions::Entry& d) {
     return d.kind == Kind::kDrop || d.kind == Kind::kLocal;
   };
+  Batch local, echoes;
   std::size_t i = 0;
   std::size_t at = 0;
   for (std::size_t nb_done = 0; i < pkts.size(); ++i) {
@@ -419,10 +420,12 @@ std::uint16_t UdDatapath::complete_burst(SoftUdQueue& queue, std::span<rte_mbuf*
       if (d.kind == Kind::kDrop) lose(queue, pkts[i], d.reason);
       if (d.kind == Kind::kCopy) rte_pktmbuf_free(pkts[i]);
       if (d.kind == Kind::kLocal && frame != pkts[i]) rte_pktmbuf_free(pkts[i]);
-      if (d.kind == Kind::kLocal) sort({&frame, 1}, table(), {});
-      if (d.kind == Kind::kEcho) sort({&frame, 1}, table(), {.sender = &queue});
+      if (d.kind == Kind::kLocal) local.push(frame);
+      if (d.kind == Kind::kEcho) echoes.push(frame);
     }
   }
+  if (local.n != 0) sort(local.span(), table(), Origin::kOwnPort);
+  if (echoes.n != 0) sort(echoes.span(), table(), Origin::kOwnPort, &queue);
   for (std::size_t unsent = i; unsent < pkts.size(); ++unsent) {
     const auto entries = exceptions.of(at, unsent);
     at += entries.size();

@@ -4,17 +4,13 @@
 #include <bit>
 
 namespace ipoib::soft {
-namespace {
 
-constexpr unsigned kPlaces = WorkerRings::kCapacity + 1;
-
-}  // namespace
-
-Result<std::unique_ptr<WorkerRings>> WorkerRings::create(unsigned workers, int socket) {
+Result<std::unique_ptr<WorkerRings>> WorkerRings::create(unsigned workers, unsigned places,
+                                                         int socket) {
   if (workers == 0 || workers > kMaxWorkers)
     return fail(Errc::kInvalidArgument, "queue pairs of {} workers, allowed: 1-{}", workers,
                 kMaxWorkers);
-  const auto octets = static_cast<std::size_t>(rte_ring_get_memsize(kPlaces));
+  const auto octets = static_cast<std::size_t>(rte_ring_get_memsize(places));
   std::unique_ptr<std::byte, Free> memory{static_cast<std::byte*>(
       rte_zmalloc_socket("worker_rings", octets * workers * workers, alignof(rte_ring), socket))};
   if (memory == nullptr)
@@ -22,7 +18,7 @@ Result<std::unique_ptr<WorkerRings>> WorkerRings::create(unsigned workers, int s
   std::unique_ptr<WorkerRings> rings{new WorkerRings{workers, octets, std::move(memory)}};
   for (unsigned from = 0; from < workers; ++from)
     for (unsigned to = 0; to < workers; ++to)
-      if (rte_ring_init(rings->ring(from, to), "worker_ring", kPlaces,
+      if (rte_ring_init(rings->ring(from, to), "worker_ring", places,
                         RING_F_SP_ENQ | RING_F_SC_DEQ) != 0)
         return fail(Errc::kNoResources, "cannot make the rings between {} workers", workers);
   return rings;

@@ -21,12 +21,10 @@ namespace ipoib::soft {
 class WorkerRings {
  public:
   static constexpr unsigned kMaxWorkers = 64;
-  /// Frames from one worker that another has not taken yet: the windows of four senders of connected
-  /// queue pairs, less one frame.
-  static constexpr unsigned kCapacity = 1023;
 
-  /// `socket`: NUMA node. kInvalidArgument: more than kMaxWorkers; kNoResources: no memory.
-  static Result<std::unique_ptr<WorkerRings>> create(unsigned workers, int socket);
+  /// `places`: of a ring, a power of two. One of them stays free. `socket`: NUMA node.
+  /// kInvalidArgument: more than kMaxWorkers; kNoResources: no memory.
+  static Result<std::unique_ptr<WorkerRings>> create(unsigned workers, unsigned places, int socket);
   /// No worker may use the rings any more. Frees the frames in them.
   ~WorkerRings();
   WorkerRings(const WorkerRings&) = delete;

@@ -152,8 +152,8 @@ class EthdevWire {
 };
 
 class Hca;
-/// Work for a device without hardware of its own, once per loop: of the owner of the port (the
-/// software HCA reads its cable here), and of each worker with a ReceiveQueue. `worker`: its number
+/// Work for a device without hardware of its own, once per loop of each worker that has a queue on it
+/// or receives from it (the software HCA reads its cable here). `worker`: its number
 /// in UdQueueConfig::worker. `burst`: number of packets that the queues are polled for next; reading
 /// more would evict them from the cache. Returns the number of packets read.
 using PollFn = std::uint32_t (*)(Hca&, unsigned worker, std::uint16_t burst) noexcept;

@@ -251,7 +251,7 @@ std::optional<fabric::Transport> Connections::transport_with(std::uint8_t flags)
 }
 
 /// Numbers of queue pairs. Overloaded workers come last. If workers have equally many queues, the
-/// idlest comes first: the owner of a cable reads it for all.
+/// idlest comes first: one that reads a cable also does so for others.
 std::vector<unsigned> Connections::workers_by_rank() const {
   std::vector<unsigned> order(around_.queues());
   std::iota(order.begin(), order.end(), 0U);

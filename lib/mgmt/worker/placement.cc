@@ -46,13 +46,12 @@ class Needs {
   std::vector<PoolPlan> pools_;
 };
 
-/// Adds the buffers of a cable: of its queues, and of the frames that the workers that read it have
-/// passed to others.
+/// Adds the buffers of a cable: of its queues, and of the frames that workers pass to each other.
 void add_cable(Needs& needs, const NodeConfig& config, const std::vector<unsigned>& receivers,
                unsigned workers) {
-  constexpr unsigned kRing = 1024;
-  for (const unsigned i : receivers) needs.add(i, config.rxd + (workers - 1) * kRing);
-  for (unsigned i = 0; i < workers; ++i) needs.add(i, config.txd);
+  for (const unsigned i : receivers) needs.add(i, config.rxd);
+  for (unsigned i = 0; i < workers; ++i)
+    needs.add(i, config.txd + (workers - 1) * cable_ring_depth(workers));
 }
 /// Adds the buffers of a real hca's queues: it has some for each link.
 void add_queues(Needs& needs, const NodeConfig& config, const HcaConfig& hca, unsigned owner,
@@ -66,6 +65,11 @@ void add_queues(Needs& needs, const NodeConfig& config, const HcaConfig& hca, un
     senders.resize(n);
     for (const unsigned i : senders) needs.add(i, config.txd);
   }
+}
+
+/// `all`: places of the rings of one worker together, if `least` allows it.
+unsigned depth_of_rings(unsigned workers, unsigned deepest, unsigned least, unsigned all) {
+  return workers < 2 ? deepest : std::clamp(std::bit_floor(all / (workers - 1)), least, deepest);
 }
 
 /// Scales the pools so that they have `total` mbufs together.
@@ -145,8 +149,12 @@ std::vector<fwd::InterfaceQueues> share_queues(const std::vector<unsigned>& rece
 
 unsigned handoff_depth(unsigned workers) {
   constexpr unsigned kDeepest = 2048, kMin = 512, kAll = 8192;
-  if (workers < 2) return kDeepest;
-  return std::clamp(std::bit_floor(kAll / (workers - 1)), kMin, kDeepest);
+  return depth_of_rings(workers, kDeepest, kMin, kAll);
+}
+
+unsigned cable_ring_depth(unsigned workers) {
+  constexpr unsigned kDeepest = 1024, kMin = 256, kAll = 4096;
+  return depth_of_rings(workers, kDeepest, kMin, kAll);
 }
 
 std::vector<PoolPlan> plan_pools(const NodeConfig& config, const Topology& topology) {

@@ -66,6 +66,10 @@ inline constexpr unsigned kHeldShare = 8;
 /// rings of a worker to all others have at most 8,192 places together.
 [[nodiscard]] unsigned handoff_depth(unsigned workers);
 
+/// Size of the ring by which one worker passes frames from a cable to another; a power of two. With up
+/// to 17 workers, the rings of a worker to all others have at most 4,096 places together.
+[[nodiscard]] unsigned cable_ring_depth(unsigned workers);
+
 struct PoolPlan {
   int socket = -1;
   unsigned mbufs = 0;

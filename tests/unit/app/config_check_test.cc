@@ -36,6 +36,13 @@ std::string routes(int n) {
   return text;
 }
 
+/// "0, 1, ..." up to `n` - 1.
+std::string numbers(int n) {
+  std::string text = "0";
+  for (int i = 1; i < n; ++i) text += ", " + std::to_string(i);
+  return text;
+}
+
 const std::string kHca1 =
     "[hca.soft1]\nwire = \"net_memif1\"\nguid = \"0x2\"\nlid = 2\n";              // Lines 16-19
 const std::string kVerbs = "[hca.b]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\n";  // Lines 16-18
@@ -454,6 +461,9 @@ const std::vector<Case> kCases = {
      kVerbs + "[worker]\ncount = 2\nassign = { b = [0, 1] }\n",
      {"t.toml:21:16: worker.assign.b: 2 workers, but only the cable of a soft hca has receive "
       "queues to share"}},
+    {"assign_cable_to_many",
+     "[worker]\ncount = 65\nassign = { soft0 = [" + numbers(65) + "] }\n",
+     {"t.toml:18:20: worker.assign.soft0: 65 workers, allowed: 1-64"}},
     {"assign_cable_to_two", "[worker]\ncount = 2\nassign = { soft0 = [0, 1] }\n", {}},
     {"burst",
      "[worker]\nburst = 65\n",

@@ -17,6 +17,8 @@ std::uint64_t constant_tsc() noexcept {
 
 class SoftWorkers : public SoftFixture {
  protected:
+  static constexpr unsigned kRing = SoftHcaConfig{}.ring_places - 1;  ///< Frames that one holds.
+
   static SoftHcaConfig wide(std::uint16_t readers = 2) {
     SoftHcaConfig c = config(0);
     c.port_id = WideCable::get().port;
@@ -206,7 +208,7 @@ TEST_F(SoftWorkers, P14_MadsGoToManagementWhateverWorkerReadsThem) {
 
 TEST_F(SoftWorkers, P14_WorkerThatTakesNothingLosesOnlyItsOwnPackets) {
   constexpr unsigned kMore = 77;
-  for (unsigned left = WorkerRings::kCapacity + kMore, n = 0; left != 0; left -= n) {
+  for (unsigned left = kRing + kMore, n = 0; left != 0; left -= n) {
     n = std::min(left, 400U);
     arrive_on(0, other_->qpn(), n);
     for (int polls = 0; polls < 20; ++polls) node_.poll();
@@ -218,14 +220,14 @@ TEST_F(SoftWorkers, P14_WorkerThatTakesNothingLosesOnlyItsOwnPackets) {
 
   // It takes them as fast as its link does.
   std::size_t taken = 0;
-  for (unsigned i = 0; i < 2 * WorkerRings::kCapacity; ++i) {
+  for (unsigned i = 0; i < 2 * kRing; ++i) {
     node_.poll(1);
     rte_mbuf* m = nullptr;
     if (other_->rx_burst(&m, 1) == 0) continue;
     rte_pktmbuf_free(m);
     ++taken;
   }
-  EXPECT_EQ(taken, WorkerRings::kCapacity);
+  EXPECT_EQ(taken, kRing);
   EXPECT_EQ(drops(Drop::kIbNoBuffer), kMore);
 }
 
@@ -243,7 +245,7 @@ TEST_F(SoftWorkers, P14_PacketsToTheOwnPortGoToTheWorkerOfTheirQueuePair) {
   EXPECT_EQ(received(node_.queue), 1U);
   EXPECT_TRUE(sent(1).empty());
 
-  send(WorkerRings::kCapacity + 5);
+  send(kRing + 5);
   EXPECT_EQ(drops(Drop::kIbNoBuffer), 5U) << "worker 0 does not poll";
 }
 
@@ -333,6 +335,41 @@ TEST_F(SoftWorkers, P14_EachWorkerWithMembersOfAGroupGetsOnePacketForEach) {
   node_.poll(1);
   EXPECT_EQ(drops(Drop::kIbIcrc), 2U);
   EXPECT_EQ(received(other_), 0U);
+}
+
+// Management attaches the new queue pair first. Frames on their way to the old one arrive there.
+TEST_F(SoftWorkers, P14_GroupThatMovesLosesNoPassedPacket) {
+  fabric::UdQueue& link = add_link(1);
+  for (fabric::UdQueue* const member : {other_, &link})
+    ASSERT_TRUE(node_.hca->attach(*member, broadcast_mgid(), kMlid));
+  put(0, group_frame());
+  node_.poll(0);
+  ASSERT_TRUE(node_.hca->attach(*node_.queue, broadcast_mgid(), kMlid));
+  ASSERT_TRUE(node_.hca->detach(*other_, broadcast_mgid(), kMlid));
+  for (int i = 0; i < 3; ++i) loop();
+  EXPECT_EQ(received(other_), 1U);
+  EXPECT_EQ(received(&link), 1U);
+  EXPECT_EQ(received(node_.queue), 0U) << "it is of the same link";
+  EXPECT_EQ(node_.all_drops(), 0U);
+
+  // Frames of a group that is left are dropped by name, also those on their way.
+  ASSERT_TRUE(node_.hca->detach(*node_.queue, broadcast_mgid(), kMlid));
+  put(0, group_frame());
+  node_.poll(0);
+  ASSERT_TRUE(node_.hca->detach(link, broadcast_mgid(), kMlid));
+  node_.poll(1);
+  EXPECT_EQ(node_.all_drops(), 1U);
+  EXPECT_EQ(received(&link), 0U);
+
+  // A queue pair may be gone when a frame for it arrives.
+  for (fabric::UdQueue* const member : {node_.queue, &link})
+    ASSERT_TRUE(node_.hca->attach(*member, broadcast_mgid(), kMlid));
+  put(0, group_frame());
+  node_.poll(0);
+  node_.hca->destroy_ud_queue(link);
+  node_.poll(1);
+  EXPECT_EQ(received(node_.queue), 1U);
+  EXPECT_EQ(drops(Drop::kIbQpn), 1U);
 }
 
 TEST_F(SoftWorkers, P14_PassedFramesOfAPortThatIsDownAreDroppedByName) {

@@ -65,12 +65,16 @@ TEST(Placement, RingsBetweenWorkersAreCounted) {
   for (unsigned workers = 1; workers <= 32; ++workers) {
     const Topology topology{std::vector<int>(workers, 0), 0};
     const unsigned depth = handoff_depth(workers);
-    EXPECT_EQ(depth & (depth - 1), 0U) << "a ring's size";
+    const unsigned cable = cable_ring_depth(workers);
+    for (const unsigned size : {depth, cable}) EXPECT_EQ(size & (size - 1), 0U) << "a ring's size";
+    EXPECT_GE(cable, 256U);
+    EXPECT_LE(cable, 1024U);
     EXPECT_GE(depth, 512U);
     EXPECT_EQ(sum(plan_pools(ports(2, workers), topology)),
               2U * 512 + workers * (2 * 512 + kWorker + (workers - 1) * depth) + kManagement);
     if (workers <= 17) {
       EXPECT_LE((workers - 1) * depth, 8192U);
+      EXPECT_LE((workers - 1) * cable, 4096U);
     }
   }
 }
@@ -109,7 +113,7 @@ TEST(Placement, HcasCountByDriverAndMode) {
 
 TEST(Placement, EachWorkerHasMbufsToSendOnHcas) {
   for (const auto& [driver, received, rings] :
-       {std::tuple{HcaDriver::kSoft, 1U, 1024U}, {HcaDriver::kVerbs, 2U, 0U}}) {
+       {std::tuple{HcaDriver::kSoft, 1U, cable_ring_depth(2)}, {HcaDriver::kVerbs, 2U, 0U}}) {
     NodeConfig c;
     c.worker.count = 2;
     c.rxd = 64;
@@ -120,14 +124,14 @@ TEST(Placement, EachWorkerHasMbufsToSendOnHcas) {
     hca.driver = driver;
     c.links.emplace_back().hca = "x";
     const auto pools = plan_pools(c, {{0, 1}, 0});
-    const unsigned each = kWorker + handoff_depth(2) + 32;
+    const unsigned each = kWorker + handoff_depth(2) + 32 + rings;
     ASSERT_EQ(pools.size(), 2U);
     EXPECT_EQ(pools[0].mbufs, each + kManagement);
-    EXPECT_EQ(pools[1].mbufs, each + received * 64 + rings) << "all receive buffers are its own";
+    EXPECT_EQ(pools[1].mbufs, each + received * 64) << "all receive buffers are its own";
   }
 }
 
-TEST(Placement, P14_EachReaderOfACableHasMbufsForItsQueueAndItsRings) {
+TEST(Placement, P14_EachReaderOfACableHasMbufsForItsQueue) {
   NodeConfig c;
   c.worker.count = 3;
   c.rxd = 64;
@@ -135,12 +139,12 @@ TEST(Placement, P14_EachReaderOfACableHasMbufsForItsQueueAndItsRings) {
   c.worker.assign["x"] = {2, 0};
   c.hcas.emplace_back().name = "x";
   c.links.emplace_back().hca = "x";
-  const unsigned each = kWorker + 2 * handoff_depth(3) + 32, reader = 64 + 2 * 1024;
+  const unsigned each = kWorker + 2 * handoff_depth(3) + 32 + 2 * cable_ring_depth(3);
   const auto pools = plan_pools(c, {{0, 1, 2}, 1});
   ASSERT_EQ(pools.size(), 3U);
-  EXPECT_EQ(pools[0].mbufs, each + reader);
+  EXPECT_EQ(pools[0].mbufs, each + 64);
   EXPECT_EQ(pools[1].mbufs, each + kManagement);
-  EXPECT_EQ(pools[2].mbufs, each + reader);
+  EXPECT_EQ(pools[2].mbufs, each + 64);
 }
 
 TEST(Placement, QueuePairsThatLinksDoNotHaveNeedNoBuffers) {

@@ -215,7 +215,7 @@ struct TwoQueues {
 };
 
 struct SharedPortTest : NodeFixture {
-  /// Workers 1 and 0 share eth0, in this order; worker 0 owns the cable.
+  /// Workers 1 and 0 share eth0, in this order; worker 0 owns the cable unless `c` says otherwise.
   void begin(NodeConfig c, const HcaFactory& make_hca = make_soft, TscClock tsc = real_tsc) {
     c.ports[0].device = port.name;
     c.worker.count = 2;
