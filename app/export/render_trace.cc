@@ -106,9 +106,9 @@ struct StepLine {
         "sent"};
   }
   Line operator()(const trace::HandedOff& s) const {
-    return {
-        fmt::format("handed off to worker {} for {}{}", s.worker, names.iface, times(s.packets)),
-        "handed off"};
+    const std::string egress = names.iface.empty() ? "" : fmt::format(" for {}", names.iface);
+    return {fmt::format("handed off to worker {}{}{}", s.worker, egress, times(s.packets)),
+            "handed off"};
   }
   Line operator()(const trace::Punted& s) const {
     using Kind = msg::Up::Kind;

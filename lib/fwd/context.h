@@ -51,6 +51,7 @@ struct Context {
   Context& operator=(const Context&) = delete;
 
   std::span<const InterfaceEntry> interfaces;
+  std::vector<table::InterfaceId> io_peers;  ///< io_peers() of them.
   const table::PrefixTable& prefixes;
   const table::Prefix6Table& prefixes6;
   const table::NextHopTable& next_hops;

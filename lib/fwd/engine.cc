@@ -60,13 +60,13 @@ template <class M>
 }
 
 template <class M>
-void run_mode(Context& c, const Ingress& in, const Owned& owned, const Burst& rx,
-              bool forwarding) noexcept {
+void run_mode(Context& c, const Ingress& in, const Burst& rx, bool forwarding) noexcept {
+  const InterfaceEntry& entry = c.interfaces[in.iface];
   InputBursts input;
-  if (owned.entry->kind == InterfaceKind::kEthernet)
-    eth_input(c, in, *owned.entry, rx.span(), input);
+  if (entry.kind == InterfaceKind::kEthernet)
+    eth_input(c, in, entry, rx.span(), input);
   else
-    ipoib_input(c, in, *owned.entry, rx.span(), input);
+    ipoib_input(c, in, entry, rx.span(), input);
   if (c.trace.active()) [[unlikely]]
     trace_input(c, input);
 
@@ -82,9 +82,8 @@ void run_mode(Context& c, const Ingress& in, const Owned& owned, const Burst& rx
     multicast_input(c, in, input.ip4_groups, IpVersion::k4, true);
 }
 
-void io(Context& c, const Ingress& in, const Owned& owned, const Burst& rx,
-        bool forwarding) noexcept {
-  io_forward(c, in, rx.span(), owned.io_peer, forwarding);
+void io(Context& c, const Ingress& in, const Burst& rx, bool forwarding) noexcept {
+  io_forward(c, in, rx.span(), c.io_peers[in.iface], forwarding);
 }
 
 /// Indexed by ForwardMode.

@@ -13,7 +13,6 @@ namespace ipoib::fwd {
 /// A queue from which this worker receives.
 struct Owned {
   table::InterfaceId id;
-  table::InterfaceId io_peer;
   const InterfaceEntry* entry;
   std::uint16_t ethdev_queue = 0;                 ///< kEthernet only.
   fabric::UdQueue* ud_queue = nullptr;            ///< Null: not a UD queue.
@@ -24,8 +23,7 @@ struct Owned {
 /// Takes a burst of one interface, from the link header to Tx or another end. While `forwarding` is
 /// off, IP packets are dropped as kForwardingStopped, except neighbour discovery. ARP is punted in
 /// every mode except io, which reads no frame.
-using Engine = void (*)(Context& c, const Ingress& in, const Owned& owned, const Burst& rx,
-                        bool forwarding) noexcept;
+using Engine = void (*)(Context& c, const Ingress& in, const Burst& rx, bool forwarding) noexcept;
 
 [[nodiscard]] Engine engine_of(ForwardMode mode) noexcept;
 

@@ -42,40 +42,42 @@ class FlowHash {
   std::uint64_t state_ = 0;
 };
 
-/// Returns the four octets of both ports; 0 if the packet has none within its first segment.
-inline std::uint32_t ports_of(const rte_mbuf* m, std::uint8_t protocol,
-                              std::uint16_t header_len) noexcept {
+/// Returns the four octets of both ports; 0 if the packet has none within its first segment. `at`:
+/// octets before them.
+inline std::uint32_t ports_of(const rte_mbuf* m, std::uint8_t protocol, std::size_t at) noexcept {
   const bool has_ports = protocol == static_cast<std::uint8_t>(wire::IpProto::kTcp) ||
                          protocol == static_cast<std::uint8_t>(wire::IpProto::kUdp);
   std::uint32_t both = 0;
-  if (has_ports && m->data_len >= header_len + sizeof(both))
-    std::memcpy(&both, rte_pktmbuf_mtod_offset(m, const std::byte*, header_len), sizeof(both));
+  if (has_ports && m->data_len >= at + sizeof(both))
+    std::memcpy(&both, rte_pktmbuf_mtod_offset(m, const std::byte*, at), sizeof(both));
   return both;
 }
 
-/// Hashes addresses, protocol and, except for fragments, ports. The packet starts at its checked
-/// header.
-inline std::uint32_t flow_hash4(const rte_mbuf* m, std::uint64_t seed) noexcept {
-  const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
+/// Hashes addresses, protocol and, except for fragments, ports. The header stands `at` octets from
+/// the start; its 20 octets must be in the first segment, and may have any value.
+inline std::uint32_t flow_hash4(const rte_mbuf* m, std::uint64_t seed,
+                                std::size_t at = 0) noexcept {
+  const auto& hdr = *rte_pktmbuf_mtod_offset(m, const wire::Ipv4Hdr*, at);
   const std::uint32_t ports =
-      hdr.is_fragment() ? 0
-                        : ports_of(m, hdr.protocol, static_cast<std::uint16_t>(hdr.header_len()));
+      hdr.is_fragment() ? 0 : ports_of(m, hdr.protocol, at + hdr.header_len());
   FlowHash hash{seed};
   hash.add(std::uint64_t{hdr.src.host()} << 32 | hdr.dst.host(),
            std::uint64_t{ports} << 8 | hdr.protocol);
   return hash.value();
 }
 
-/// Hashes addresses, flow label, next header and, if they follow the IPv6 header, ports. The packet
-/// starts at its checked header. Source: RFC 6438 §3.
-inline std::uint32_t flow_hash6(const rte_mbuf* m, std::uint64_t seed) noexcept {
-  const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*);
+/// Hashes addresses, flow label, next header and, if they follow the IPv6 header, ports. The header
+/// is as in flow_hash4(), with 40 octets. Source: RFC 6438 §3.
+inline std::uint32_t flow_hash6(const rte_mbuf* m, std::uint64_t seed,
+                                std::size_t at = 0) noexcept {
+  const auto& hdr = *rte_pktmbuf_mtod_offset(m, const wire::Ipv6Hdr*, at);
   const Ip6Words src = words_of(hdr.src), dst = words_of(hdr.dst);
   const std::uint32_t label = hdr.version_class_flow.host() & 0xf'ffff;
   FlowHash hash{seed};
   hash.add(src.high, src.low);
   hash.add(dst.high, dst.low);
-  hash.add(std::uint64_t{ports_of(m, hdr.next_header, sizeof(hdr))} << 8 | hdr.next_header, label);
+  hash.add(std::uint64_t{ports_of(m, hdr.next_header, at + sizeof(hdr))} << 8 | hdr.next_header,
+           label);
   return hash.value();
 }
 

@@ -3,6 +3,8 @@
 
 #include <rte_ring.h>
 
+#include <array>
+
 #include "lib/fabric/packet_meta.h"
 
 namespace ipoib::fwd {
@@ -23,31 +25,66 @@ void send_connected(Context& c, table::NeighbourIndex index, rte_mbuf* m) noexce
   c.tx.enqueue(to->iface, m);
 }
 
-/// The trace does not know the ingress interface.
-[[gnu::cold]] void trace_arrival(Context& c, const Burst& pkts) noexcept {
-  for (rte_mbuf* const& m : pkts.span()) {
-    const InterfaceEntry& to = c.interfaces[fabric::meta_of(m).tx.iface];
-    c.trace.begin({&m, 1}, table::kNoInterface, Tracer::link_header(to));
+/// The trace knows the ingress interface of received packets only.
+[[gnu::cold]] void trace_arrival(Context& c, std::span<const HandoffItem> items) noexcept {
+  for (const HandoffItem item : items) {
+    rte_mbuf* const m = item.packet();
+    const bool received = item.is_received();
+    const table::InterfaceId in = received ? item.ingress() : table::kNoInterface;
+    const table::InterfaceId header = received ? in : fabric::meta_of(m).tx.iface;
+    c.trace.begin({&m, 1}, in, Tracer::link_header(c.interfaces[header]));
+    c.trace.entered({&m, 1}, msg::trace::Stage::kHandoffInput);
   }
-  c.trace.entered(pkts.span(), msg::trace::Stage::kHandoffInput);
 }
+
+/// Packets that another worker received from one interface.
+class Received {
+ public:
+  Received(Context& c, Engine engine, bool forwarding) noexcept
+      : c_{c}, engine_{engine}, forwarding_{forwarding} {}
+
+  void push(HandoffItem item) noexcept {
+    const table::InterfaceId in = item.ingress();
+    if (in != in_) flush();
+    in_ = in;
+    burst_.push(item.packet());
+  }
+  void flush() noexcept {
+    if (burst_.n != 0) engine_(c_, c_.ingress(in_), burst_, forwarding_);
+    burst_.n = 0;
+  }
+
+ private:
+  Context& c_;
+  Engine engine_;
+  bool forwarding_;
+  table::InterfaceId in_ = table::kNoInterface;
+  Burst burst_;
+};
 
 }  // namespace
 
-std::uint32_t handoff_input(Context& c, std::span<rte_ring* const> rings) noexcept {
+std::uint32_t handoff_input(Context& c, std::span<rte_ring* const> rings, Engine engine,
+                            bool forwarding) noexcept {
   std::uint32_t total = 0;
+  Received received{c, engine, forwarding};
   for (rte_ring* ring : rings) {
-    Burst burst;
-    void** const objects = reinterpret_cast<void**>(burst.pkts.data());
-    burst.n =
-        static_cast<std::uint16_t>(rte_ring_sc_dequeue_burst(ring, objects, kMaxBurst, nullptr));
+    std::array<HandoffItem, kMaxBurst> items;
+    void** const objects = reinterpret_cast<void**>(items.data());
+    const unsigned n = rte_ring_sc_dequeue_burst(ring, objects, kMaxBurst, nullptr);
     if (c.trace.armed()) [[unlikely]]
-      trace_arrival(c, burst);
-    for (rte_mbuf* m : burst.span()) {
+      trace_arrival(c, {items.data(), n});
+    for (const HandoffItem item : std::span{items}.first(n)) {
+      if (item.is_received()) {
+        received.push(item);
+        continue;
+      }
+      rte_mbuf* const m = item.packet();
       const auto& meta = fabric::meta_of(m).tx;
       meta.connected ? send_connected(c, meta.ah, m) : c.tx.enqueue(meta.iface, m);
     }
-    total += burst.n;
+    received.flush();
+    total += n;
   }
   return total;
 }

@@ -16,6 +16,7 @@ struct alignas(64) WorkerStats {
   Counter busy_loops;   ///< Loops that found a packet or a message.
   Counter busy_cycles;  ///< TSC cycles spent in busy loops.
   Counter rx_packets;
+  Counter handed_on;     ///< Part of rx_packets: packets that a worker of its spread handles.
   Counter consumed;      ///< Packets that a test forward mode counted and freed.
   Counter generated;     ///< Test packets made.
   Counter stamped;       ///< Part of `generated`: with a time stamp.

@@ -31,6 +31,10 @@ class Worker {
   static int launch(void* worker) noexcept;
   /// Any thread. run() returns after the loop it is in.
   void stop() noexcept;
+  /// Management. Spreads the packets that this worker receives, by flow, over these workers, one
+  /// bit each; 0: it keeps them all. It does so only in mode route, while forwarding is on. All
+  /// packets of a flow stay in order (see Spread).
+  void spread_over(std::uint64_t workers) noexcept;
 
   /// One pass of the loop, at the time `tsc`. Returns the number of packets and messages handled.
   /// run() calls it; tests and benchmarks call it directly.
@@ -43,6 +47,8 @@ class Worker {
   /// use.
   [[nodiscard]] std::uint64_t applied() const noexcept;
   [[nodiscard]] const WorkerStats& stats() const noexcept;
+  /// The workers of spread_over().
+  [[nodiscard]] std::uint64_t spreads_over() const noexcept;
   /// Counters of this worker for an interface of WorkerConfig::interfaces. Receive counters and
   /// drops before the egress is known count on the ingress interface, everything later on the
   /// egress interface.

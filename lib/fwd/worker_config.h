@@ -184,6 +184,7 @@ struct WorkerConfig {
   /// consumer. Worker a's handoff_out[b] is worker b's handoff_in[a]. Empty if there is one worker.
   std::vector<rte_ring*> handoff_out;
   std::vector<rte_ring*> handoff_in;
+  std::vector<rte_ring*> handoffs;  ///< The handoff rings of all workers.
 
   const table::NextHopTable* next_hops = nullptr;
   const table::PrefixTable* prefixes = nullptr;

@@ -67,14 +67,15 @@ Worker::State::State(const WorkerConfig& config, std::unique_ptr<table::Neighbou
       rcu{config.rcu},
       number{config.number},
       generating{config.number},
+      spread{config},
       tsc_hz{rte_get_tsc_hz()},
       context{config, std::move(cache), std::move(deliveries)} {
   next_second_tsc = config.epoch_tsc + tsc_hz;  // the first loop catches up
   handoff_in.erase(std::remove(handoff_in.begin(), handoff_in.end(), nullptr), handoff_in.end());
-  const std::vector<table::InterfaceId> peers = io_peers(config.interfaces);
+  context.io_peers = io_peers(config.interfaces);
   for (std::size_t i = 0; i < config.interfaces.size(); ++i) {
     const InterfaceEntry& entry = config.interfaces[i];
-    Owned queue{.id = static_cast<table::InterfaceId>(i), .io_peer = peers[i], .entry = &entry};
+    Owned queue{.id = static_cast<table::InterfaceId>(i), .entry = &entry};
     if (entry.kind == InterfaceKind::kEthernet) {
       for (const std::uint16_t nth : config.queues[i].eth_rx) {
         queue.ethdev_queue = nth;

@@ -14,6 +14,7 @@
 #include "lib/fwd/engine.h"
 #include "lib/fwd/generate.h"
 #include "lib/fwd/idle.h"
+#include "lib/fwd/spread.h"
 #include "lib/fwd/worker.h"
 
 namespace ipoib::fwd {
@@ -41,6 +42,7 @@ struct Worker::State {
   // Written by the worker.
   Idle idle;
   GeneratorState generating;
+  Spread spread;
   std::uint64_t tsc_hz;
   std::uint64_t next_second_tsc;
   std::uint64_t loop_tsc = 0;  ///< Start of the loop.
@@ -50,6 +52,8 @@ struct Worker::State {
 
   /// Number of messages off the ring whose loop has ended. Writer: the worker.
   std::atomic<std::uint64_t> applied{0};
+  /// Argument of Worker::spread_over(). Writer: management; the store is independent of other data.
+  alignas(64) std::atomic<std::uint64_t> spread_over{0};
   /// Writer: any thread; the store is independent of other data.
   alignas(64) std::atomic<bool> stop{false};
 };

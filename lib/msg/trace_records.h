@@ -95,7 +95,7 @@ struct Sent {
 };
 struct HandedOff {
   std::uint8_t worker;
-  table::InterfaceId iface;
+  table::InterfaceId iface;  ///< Egress; kNoInterface: the packet is not routed yet.
   std::uint16_t packets = 1;
 };
 /// `kind` is not kNeighbourWanted. kIcmpError: for an error to its sender, after Dropped.

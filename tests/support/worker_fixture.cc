@@ -283,9 +283,10 @@ void WorkerFixture::make_port(table::InterfaceId iface) {
 void WorkerFixture::start() {
   const std::size_t n = configs.size();
   std::vector<std::vector<rte_ring*>> between(n, std::vector<rte_ring*>(n, nullptr));
+  std::vector<rte_ring*> handoffs;
   for (std::size_t a = 0; a < n; ++a)
     for (std::size_t b = 0; b < n; ++b)
-      if (a != b) between[a][b] = make_ring("between", sizeof(void*), 64);
+      if (a != b) handoffs.push_back(between[a][b] = make_ring("between", sizeof(void*), 64));
   for (std::size_t i = 0; i < n; ++i) {
     up.push_back(make_ring("up", sizeof(msg::Up), kUpSize));
     down.push_back(make_ring("down", sizeof(msg::Down), kDownSize));
@@ -298,6 +299,7 @@ void WorkerFixture::start() {
       c.handoff_out.push_back(between[i][other]);
       c.handoff_in.push_back(between[other][i]);
     }
+    c.handoffs = handoffs;
     auto worker = Worker::create(c);
     ASSERT_TRUE(worker) << worker.error().what;
     workers_.push_back(std::move(*worker));

@@ -545,6 +545,7 @@ Status NodeBuilder::connect_workers() {
         config.handoff_in.push_back(handoff[other * n + i]);
       }
     }
+    for (const fabric::RingPtr& ring : parts_.handoff_rings) config.handoffs.push_back(ring.get());
     config.next_hops = parts_.tables.next_hops.get();
     config.prefixes = parts_.tables.prefixes.get();
     config.prefixes6 = parts_.tables.prefixes6.get();

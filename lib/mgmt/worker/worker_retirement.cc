@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/worker/worker_retirement.h"
 
-#include <rte_ring.h>
-
 #include <algorithm>
 
 #include "lib/base/contract.h"
 
 namespace ipoib::mgmt {
-namespace {
-
-/// True if everything before place `end` is off the ring. Places wrap at 2^32, so one that is far
-/// ahead may look as if it were behind; but an empty ring has passed everything.
-bool has_passed(const rte_ring& ring, std::uint32_t end) {
-  return static_cast<std::int32_t>(ring.cons.tail - end) >= 0 || rte_ring_empty(&ring) != 0;
-}
-
-}  // namespace
 
 void WorkerRetirement::advance() {
   expects_management();
@@ -49,12 +38,11 @@ bool WorkerRetirement::tables_changed() const {
 /// Once a worker has shown that it forgot a name, its rings show all packets that carry the name.
 void WorkerRetirement::mark_rings() {
   step_ = Step::kRings;
-  for (Ring& r : rings_) r.end = r.ring->prod.tail;
+  for (fabric::RingMark& ring : rings_) ring.set();
 }
 
 bool WorkerRetirement::rings_passed() const {
-  return std::all_of(rings_.begin(), rings_.end(),
-                     [](const Ring& r) { return has_passed(*r.ring, r.end); });
+  return std::ranges::all_of(rings_, &fabric::RingMark::has_passed);
 }
 
 }  // namespace ipoib::mgmt

@@ -8,9 +8,8 @@
 #include "lib/base/contract.h"
 #include "lib/fabric/grace.h"
 #include "lib/fabric/retirement.h"
+#include "lib/fabric/ring_mark.h"
 #include "lib/mgmt/worker/worker_set.h"
-
-struct rte_ring;
 
 namespace ipoib::mgmt {
 
@@ -31,7 +30,7 @@ class WorkerRetirement final : public fabric::Retirement {
   WorkerRetirement& operator=(const WorkerRetirement&) = delete;
 
   /// Adds a handoff ring of workers (fwd::WorkerConfig::handoff_out). Call before they run.
-  void watch(const rte_ring& ring) { rings_.push_back({&ring, 0}); }
+  void watch(const rte_ring& ring) { rings_.emplace_back(ring); }
 
   std::uint64_t start() override {
     expects_management();
@@ -53,10 +52,6 @@ class WorkerRetirement final : public fabric::Retirement {
     kRings,   ///< Handed-over packets are taken.
     kLoops,   ///< These packets leave.
   };
-  struct Ring {
-    const rte_ring* ring;
-    std::uint32_t end;  ///< kRings: place after the last packet that may carry a retired name.
-  };
 
   void begin();
   [[nodiscard]] bool tables_changed() const;
@@ -65,8 +60,8 @@ class WorkerRetirement final : public fabric::Retirement {
 
   const WorkerSet& workers_;
   fabric::Grace grace_;
-  std::vector<Ring> rings_;
-  std::uint64_t wanted_ = 0;  ///< Number of the last period that was requested.
+  std::vector<fabric::RingMark> rings_;  ///< kRings: the last packets that may carry retired names.
+  std::uint64_t wanted_ = 0;             ///< Number of the last period that was requested.
   std::uint64_t begun_ = 0;
   std::uint64_t finished_ = 0;
   Step step_ = Step::kIdle;

@@ -213,6 +213,7 @@ TEST_F(CliTraceTest, EachStepHasItsLine) {
   EXPECT_EQ(line_of(trace::Sent{1, NeighbourMode::kRc, 2, 1}, {"ib0"}),
             "sent on ib0 by RC, 2 packets, the device lost 1 of this burst");
   EXPECT_EQ(line_of(trace::HandedOff{1, 1}, {"ib0"}), "handed off to worker 1 for ib0");
+  EXPECT_EQ(line_of(trace::HandedOff{1, table::kNoInterface}), "handed off to worker 1");
   EXPECT_EQ(line_of(trace::Held{ip("10.0.0.9"), 1}, {"ib0"}),
             "held until 10.0.0.9 on ib0 is resolved");
   EXPECT_EQ(line_of(trace::Dropped{Drop::kIbTxFull, 1, 3}, {"ib0"}),

@@ -17,7 +17,7 @@ namespace {
 using wire::Ipv4Hdr;
 using wire::Ipv6Hdr;
 
-using HashPacket = std::uint32_t (*)(const rte_mbuf*, std::uint64_t seed);
+using HashPacket = std::uint32_t (*)(const rte_mbuf*, std::uint64_t seed, std::size_t at);
 
 /// Hashes a packet that consists of a header and, if given, a source port.
 template <class Hdr>
@@ -30,7 +30,7 @@ std::uint32_t hash(HashPacket function, const Hdr& hdr, std::optional<std::uint3
   rte_mbuf m{};
   m.buf_addr = bytes.data();
   m.data_len = static_cast<std::uint16_t>(sizeof(Hdr) + (port ? 4 : 0));
-  return function(&m, seed);
+  return function(&m, seed, 0);
 }
 
 Ipv4Hdr header4(std::uint32_t host) {
