@@ -89,6 +89,8 @@ Result<Output> show_worker(const mgmt::NodeFaces& node, const Match& match) {
                       {"TABLE BYTES", "table_bytes"},
                       {"CONNECTIONS", "connections"},
                       {"RX", "rx_packets"},
+                      {"HANDED ON", "handed_on"},
+                      {"SPREAD OVER", "spread_over"},
                       {"PUNTS", "punts"},
                       {"LOOPS", "loops"},
                       {"BUSY LOOPS", "busy_loops"}});

@@ -522,6 +522,12 @@ Section<NodeConfig> worker_section() {
               "Behaviour of an idle worker (--idle-policy): keep polling, pause the processor "
               "briefly, or sleep, for machines with fewer processors than lcores."),
           row<E>(
+              "balance", [](auto& c) -> auto& { return c.worker.balance; }, Boolean{},
+              "While a worker is short of time, because one neighbour or queue alone fills it, it "
+              "spreads its packets by flow over up to three idle workers, if each packet then "
+              "takes "
+              "it clearly less time."),
+          row<E>(
               "assign", [](auto& c) -> auto& { return c.worker.assign; }, Assignment{},
               "Assignment of ports and hcas to workers. The workers of a list share a port or the "
               "cable of a soft hca: each has a receive queue of it. The device of a port spreads "

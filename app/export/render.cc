@@ -373,6 +373,8 @@ Json to_json(const mgmt::WorkerInfo& worker) {
           {"table_bytes", worker.table_octets},
           {"connections", worker.connections},
           {"rx_packets", worker.rx_packets},
+          {"handed_on", worker.handed_on},
+          {"spread_over", worker.spread_over},
           {"punts", worker.punts},
           {"loops", worker.loops},
           {"busy_loops", worker.busy_loops},

@@ -142,6 +142,7 @@ struct WorkerConfig {
   unsigned count = 1;  ///< --nb-cores.
   unsigned burst = 32;
   IdlePolicy idle = IdlePolicy::kPoll;
+  bool balance = true;  ///< A busy worker spreads its packets by flow over idle ones.
   /// Port or HCA name -> numbers of the workers that receive from it, one for an HCA; empty: spread
   /// evenly.
   std::map<std::string, std::vector<unsigned>> assign;

@@ -132,6 +132,9 @@ struct WorkerInfo {
   std::uint64_t busy_cycles = 0, cycles = 0;  ///< Cycles in busy loops, and in all loops.
   std::uint64_t generated = 0, stamped = 0, consumed = 0, no_mbuf = 0;
   std::uint64_t gro_segments = 0, gso_packets = 0;
+  std::uint64_t handed_on = 0;  ///< Part of rx_packets: those that other workers handled.
+  /// The workers over which this one spreads the packets that it receives; empty: it does not.
+  std::vector<unsigned> spread_over;
   /// Receive calls by packets: 0, 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64.
   std::array<std::uint64_t, 8> bursts{};
   std::size_t neighbours = 0;    ///< In the worker's own table.

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "lib/mgmt/device/device_readings.h"
+#include "lib/mgmt/node/flow_spread.h"
 #include "lib/mgmt/node/node_parts.h"
 #include "lib/mgmt/worker/placement.h"
 
@@ -92,6 +93,8 @@ WorkerInfo NodeCounters::work(std::size_t worker) const {
   info.no_mbuf = s.no_mbuf.get();
   info.gro_segments = s.gro_segments.get();
   info.gso_packets = s.gso_packets.get();
+  info.handed_on = s.handed_on.get();
+  info.spread_over = worker_numbers(w.worker->spreads_over());
   for (std::size_t i = 0; i < info.bursts.size(); ++i) info.bursts[i] = s.bursts[i].get();
   info.neighbours = parts_.neighbours->in_use();
   info.table_octets = w.worker->table_octets();

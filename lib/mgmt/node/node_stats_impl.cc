@@ -63,6 +63,7 @@ std::vector<WorkerInfo> NodeStatsImpl::workers() const {
     row.no_mbuf -= from.no_mbuf;
     row.gro_segments -= from.gro_segments;
     row.gso_packets -= from.gso_packets;
+    row.handed_on -= from.handed_on;
     row.bursts = difference(row.bursts, from.bursts);
     rows.push_back(std::move(row));
   }

@@ -7,14 +7,17 @@
 #include <rte_thash.h>
 
 #include <map>
+#include <set>
 
 #include "drivers/soft/soft_frame.h"
+#include "lib/base/log_level.h"
 #include "lib/mgmt/device/eth_device.h"
 #include "lib/mgmt/node/node_assembly.h"
 #include "lib/mgmt/node/node_builder.h"
 #include "lib/wire/arp.h"
 #include "lib/wire/frame.h"
 #include "tests/support/device_faults.h"
+#include "tests/support/logged.h"
 #include "tests/support/sim_tsc.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
@@ -238,11 +241,12 @@ struct SharedPortTest : NodeFixture {
     EXPECT_TRUE(node->runner.has_left());
   }
   EthernetPortInfo row() const { return node->faces.view.ports()[0]; }
-  /// A packet of an unknown type on the cable, from the port with that LID.
+  static constexpr std::array<std::byte, 8> kUnknownType{std::byte{0x12}, std::byte{0x34}};
+  /// A packet on the cable, from the port with that LID. `payload`: from the IPoIB header on.
   static std::vector<std::byte> cable_frame(const LinkInfo& to, std::uint32_t qpn,
-                                            std::uint16_t from) {
-    const std::array<std::byte, 8> payload{std::byte{0x12}, std::byte{0x34}};
-    std::vector<std::byte> frame(sizeof(soft::EthHdr) + 64);
+                                            std::uint16_t from,
+                                            std::span<const std::byte> payload = kUnknownType) {
+    std::vector<std::byte> frame(sizeof(soft::EthHdr) + 64 + payload.size());
     frame[12] = std::byte{0x88};
     frame[13] = std::byte{0xb5};
     frame.resize(sizeof(soft::EthHdr) +
@@ -418,6 +422,16 @@ struct LoadTest : SharedPortTest {
   void give_packets(std::uint16_t from) {
     for (rte_ring* ring : wide.in) give(ring, cable_frame(link(), link().qpn, from));
   }
+  void give_packet(rte_ring* ring, std::uint16_t from, std::span<const std::byte> payload) {
+    give(ring, cable_frame(link(), link().qpn, from, payload));
+  }
+  /// A host whose packets worker 0 receives.
+  std::uint16_t host_of_worker_0() const {
+    std::uint16_t lid = 9;
+    while (lid < 25 && queue_pair_of(lid) != 0) ++lid;
+    EXPECT_LT(lid, 25);
+    return lid;
+  }
   unsigned queue_pair_of(std::uint16_t lid) const {
     const auto row = node->parts->links[0]->control().neighbour(host(lid), node->parts->now());
     return node->parts->links[0]->control().queue_pair_for(*wire::parse_hw_addr(row->lladdr));
@@ -477,9 +491,7 @@ TEST_F(LoadTest, P14_WorkerThatHangsGetsNoNewConnections) {
 // Half of the packets that keep worker 0 busy are one host's.
 TEST_F(LoadTest, P14_AHostLeavesABusyWorker) {
   start();
-  std::uint16_t lid = 9;
-  while (lid < 25 && queue_pair_of(lid) != 0) ++lid;
-  ASSERT_LT(lid, 25);
+  const std::uint16_t lid = host_of_worker_0();
   static_cast<void>(named_to(lid));
   const auto pass_period = [&](bool busy) {
     for (int i = 0; i < 5'050; ++i) {
@@ -500,6 +512,100 @@ TEST_F(LoadTest, P14_AHostLeavesABusyWorker) {
   EXPECT_EQ(named_to(lid), (std::vector{other->qpn()}));
   pass_period(true);
   EXPECT_EQ(link().counters.neighbours_moved, 1U) << "it has a rest";
+}
+
+/// One host of ib0 sends 16 flows to a host of eth0, which keeps worker 0 busy.
+struct HotNeighbourTest : LoadTest {
+  static constexpr std::uint8_t kFlows = 16;
+
+  void SetUp() override {
+    set_log_level(LogArea::kMgmt, LogLevel::kInfo);
+    start();
+    ASSERT_TRUE(node->faces.control.add_neighbour(
+        {"eth0", *wire::parse_ip("192.168.1.77"), "02:00:00:00:00:77"}));
+    lid = host_of_worker_0();
+  }
+  void TearDown() override {
+    LoadTest::TearDown();
+    set_log_level(LogArea::kMgmt, LogLevel::kNotice);
+  }
+  /// Each worker can handle `n` packets in a tick, and as many arrive for each that has work.
+  void pass_period(unsigned n) {
+    for (int i = 0; i < 5'050; ++i) {
+      const std::size_t workers = spread_over().empty() ? 1 : spread_over().size();
+      for (unsigned k = 0; k < n * workers; ++k) {
+        const std::uint8_t flow = next_flow++ % kFlows;
+        const auto packet = fwd::test::Ip4{.src = "10.0.0.9",
+                                           .dst = "192.168.1.77",
+                                           .id = next_id[flow]++,
+                                           .first_payload = flow}
+                                .bytes();
+        give_packet(wide.in[flow % 2], lid, fwd::test::encapsulated(0x0800, packet));
+      }
+      tick();
+      for (std::size_t queue = 0; queue < 2; ++queue)
+        while (rte_mbuf* const m = test::next_of(port.out[queue])) look_at(test::take(m), queue);
+      for (rte_ring* ring : wide.out) test::empty(ring);
+    }
+  }
+  void look_at(const std::vector<std::byte>& frame, std::size_t queue) {
+    const auto hdr = wire::read<wire::Ipv4Hdr>(frame, 14);
+    if (!hdr || hdr->version() != 4) return;
+    const auto flow = std::to_integer<std::size_t>(frame[14 + sizeof(*hdr)]);
+    EXPECT_EQ(hdr->id.host(), next_sent.at(flow)++) << "flow " << flow;
+    queues.at(flow).insert(queue);
+  }
+  /// The queues of eth0 by which flows have left since the last call.
+  std::set<std::size_t> take_queues() {
+    std::set<std::size_t> all;
+    for (auto& of_flow : queues) {
+      EXPECT_EQ(of_flow.size(), 1U) << "a flow has one worker";
+      all.merge(of_flow);
+      of_flow.clear();
+    }
+    return all;
+  }
+  std::vector<unsigned> spread_over() const { return node->faces.stats.workers()[0].spread_over; }
+
+  std::uint16_t lid = 0;
+  unsigned next_flow = 0;
+  std::array<std::uint16_t, kFlows> next_id{}, next_sent{};
+  std::array<std::set<std::size_t>, kFlows> queues;
+};
+
+TEST_F(HotNeighbourTest, P14_IsDividedByFlow) {
+  const std::size_t own = 1;  // The workers of eth0 are 1 and 0.
+  pass_period(2);
+  EXPECT_EQ(take_queues(), std::set{own});
+  const std::string begins = logged([&] { pass_period(2); });
+  EXPECT_NE(begins.find("worker 0 spreads its packets over workers 0, 1: it is "),
+            std::string::npos)
+      << begins;
+  for (auto& of_flow : queues) of_flow.clear();
+  const std::uint64_t before = node->faces.stats.workers()[0].handed_on;
+  pass_period(2);
+  EXPECT_EQ(spread_over(), (std::vector{0U, 1U}));
+  EXPECT_EQ(take_queues(), (std::set<std::size_t>{0, 1}));
+  const std::uint64_t handed_on = node->faces.stats.workers()[0].handed_on - before;
+  EXPECT_GT(handed_on, 5'000U);
+  EXPECT_LT(handed_on, 15'200U);
+  EXPECT_EQ(link().counters.neighbours_moved, 0U);
+
+  const std::string ends = logged([&] {
+    pass_period(0);
+    pass_period(0);
+  });
+  EXPECT_NE(ends.find("worker 0 handles its packets alone again: its packets "), std::string::npos)
+      << ends;
+  EXPECT_TRUE(spread_over().empty());
+  for (std::uint8_t flow = 0; flow < kFlows; ++flow) EXPECT_EQ(next_sent[flow], next_id[flow]);
+}
+
+TEST_F(HotNeighbourTest, P14_StaysWithItsWorkerIfThatIsWanted) {
+  node->parts->config.worker.balance = false;
+  for (int i = 0; i < 4; ++i) pass_period(2);
+  EXPECT_TRUE(spread_over().empty());
+  EXPECT_EQ(node->faces.stats.workers()[0].handed_on, 0U);
 }
 
 // Packets on all queues that no worker has taken are dropped and counted.
