@@ -40,8 +40,9 @@ using wire::Encapsulation;
 
 class Node {
  public:
+  /// `spread`: the worker hands all packets on, by a ring to itself.
   explicit Node(std::size_t neighbours, Traffic traffic = Traffic::k4,
-                Encapsulation of_ib0 = Encapsulation::kTypeFirst)
+                Encapsulation of_ib0 = Encapsulation::kTypeFirst, bool spread = false)
       : neighbours_{neighbours}, of_ib0_{of_ib0} {
     copies_ = rte_pktmbuf_pool_create("copies", 4095, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, -1);
     pool_ = rte_pktmbuf_pool_create("bench", kCold + 64, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, -1);
@@ -52,6 +53,7 @@ class Node {
     prefixes6_ = std::move(*table::Prefix6Table::create({}, rcu_));
     up_ = ring("up", sizeof(msg::Up));
     down_ = ring("down", sizeof(msg::Down));
+    handoff_ = ring("handoff", sizeof(void*));
     for (InterfaceEntry& entry : entries_) {
       entry.up = true;
       entry.max_segments = fabric::kAnySegments;
@@ -84,15 +86,18 @@ class Node {
     config.own_addresses = &own_addresses_;
     config.rcu = rcu_;
     config.fragment_pool = copies_;
+    if (spread) config.handoff_out = config.handoff_in = {nullptr, handoff_};
     worker = std::move(*Worker::create(config));
     for (std::uint32_t i = 0; i < neighbours; ++i)
       traffic == Traffic::k6 ? add_neighbour6(i) : add_neighbour(i);
+    if (spread) worker->spread_over(0b10);
   }
   ~Node() {
     worker.reset();
     for (auto* source : {&eth0.source, &eth1.source, &ib0.source}) source->free_all();
     rte_ring_free(up_);
     rte_ring_free(down_);
+    rte_ring_free(handoff_);
     prefixes_.reset();
     prefixes6_.reset();
     rte_free(rcu_);
@@ -277,6 +282,7 @@ class Node {
   table::NextHopTable hops_;
   rte_ring* up_;
   rte_ring* down_;
+  rte_ring* handoff_;
   std::array<fabric::UdQueue*, 2> ud_queues_{&ib0, &ib1};
   std::vector<InterfaceEntry> entries_ = std::vector<InterfaceEntry>(4);
   Settings settings_;

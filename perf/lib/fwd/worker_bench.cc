@@ -51,6 +51,24 @@ void ipoib_to_ethernet6(benchmark::State& state) {
   run(state, node, state.range(2), node.eth0.sent);
 }
 
+// Every packet is handed on after it is received, and routed in the next loop.
+
+void spread_from_ethernet(benchmark::State& state) {
+  Node node{static_cast<std::size_t>(state.range(0)), Traffic::k4, Encapsulation::kTypeFirst, true};
+  node.feed(node.eth0.source, state.range(1), true);
+  node.set_burst(state.range(2));
+  node.worker->iterate();
+  run(state, node, state.range(2), node.ib0.sent);
+}
+
+void spread_from_ethernet6(benchmark::State& state) {
+  Node node{static_cast<std::size_t>(state.range(0)), Traffic::k6, Encapsulation::kTypeFirst, true};
+  node.feed6(node.eth0.source, state.range(1), true);
+  node.set_burst(state.range(2));
+  node.worker->iterate();
+  run(state, node, state.range(2), node.ib0.sent);
+}
+
 // The link speaks the dialect of 2001.
 
 void ethernet_to_ibarp2001(benchmark::State& state) {
@@ -137,6 +155,8 @@ BENCHMARK(ethernet_to_ipoib)->Apply(cases);
 BENCHMARK(ipoib_to_ethernet)->Apply(cases);
 BENCHMARK(ethernet_to_ipoib6)->Apply(cases);
 BENCHMARK(ipoib_to_ethernet6)->Apply(cases);
+BENCHMARK(spread_from_ethernet)->Args({1024, kHot, 32})->Args({1024, kCold, 32});
+BENCHMARK(spread_from_ethernet6)->Args({1024, kHot, 32});
 BENCHMARK(ethernet_to_ibarp2001)->Args({1024, kHot, 32});
 BENCHMARK(ibarp2001_to_ethernet)->Args({1024, kHot, 32});
 void group_cases(benchmark::internal::Benchmark* b) {
