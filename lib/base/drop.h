@@ -89,7 +89,7 @@ enum class Drop : std::uint8_t {
   kInterfaceDown,    ///< Received on an interface that was taken down (`link down`).
   kPuntRingFull,     ///< Ring to the management lcore full.
   kPuntRateLimited,  ///< Limit of a kind of punts, or of echo replies to groups.
-  kHandoffRingFull,  ///< Ring to the lcore of the egress interface or connection full.
+  kHandoffRingFull,  ///< Ring to another worker full.
   kNoMbuf,
   kTxSegments,  ///< More mbufs than the egress device sends, even after a copy.
   kNone,        ///< No drop. The number of reasons, too.

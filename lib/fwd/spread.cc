@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstddef>
 
+#include "lib/fabric/segments.h"
 #include "lib/fwd/flow_hash.h"
 #include "lib/fwd/handoff.h"
 #include "lib/wire/ipoib.h"
@@ -85,16 +86,19 @@ Spread::LinkHeader Spread::link_header_of(const InterfaceEntry& entry) noexcept 
 
 /// The headers are not checked yet.
 Spread::Target& Spread::target_of(const rte_mbuf* m, const LinkHeader& header) noexcept {
-  if (m->data_len < header.len + sizeof(Ipv4Hdr)) return targets_[number_];
+  if (m->data_len < header.len + sizeof(Ipv4Hdr) || fabric::is_shared(m)) return targets_[number_];
   const auto type = rte_pktmbuf_mtod_offset(m, const wire::Be16*, header.type_at)->host();
   const auto version = *rte_pktmbuf_mtod_offset(m, const std::uint8_t*, header.len) >> 4;
   std::uint32_t hash;
   if (EtherType{type} == EtherType::kIpv4 && version == 4) {
+    const auto protocol = rte_pktmbuf_mtod_offset(m, const Ipv4Hdr*, header.len)->protocol;
+    if (wire::IpProto{protocol} == wire::IpProto::kIgmp) return targets_[number_];
     hash = flow_hash4(m, seed_, header.len);
   } else if (EtherType{type} == EtherType::kIpv6 && version == 6 &&
              m->data_len >= header.len + sizeof(Ipv6Hdr)) {
     const auto next = rte_pktmbuf_mtod_offset(m, const Ipv6Hdr*, header.len)->next_header;
-    if (wire::IpProto{next} == wire::IpProto::kIcmpv6) return targets_[number_];
+    if (wire::IpProto{next} == wire::IpProto::kIcmpv6 || next == kHopByHop)
+      return targets_[number_];
     hash = flow_hash6(m, seed_, header.len);
   } else {
     return targets_[number_];

@@ -17,11 +17,12 @@
 namespace ipoib::fwd {
 
 /// The order in each flow stays. All packets of a flow go to one worker, and a change of the workers
-/// begins with a pause: the worker reads no queue until every packet that waited in a handoff ring
-/// has left, first on its way to another worker of the spread, then on the way from there to the
-/// owner of its egress. The packets that arrive meanwhile wait in the device. Because the pause has
-/// a limit, no worker that hangs can stop this one; then packets may overtake those that the other
-/// worker still has.
+/// begins with a pause: the worker reads no queue and no cable until every packet that waited in a
+/// handoff ring has left, first on its way to another worker of the spread, then on the way from there
+/// to the owner of its egress. The packets that arrive meanwhile wait in the device. Because the pause
+/// has a limit, no worker that hangs can stop this one; then packets may overtake those that the other
+/// worker still has. Where packets wait in transmit queues, the device decides which of two workers'
+/// queues it serves first.
 class Spread {
  public:
   /// The first workers of a node can take part.
@@ -42,8 +43,9 @@ class Spread {
   [[nodiscard]] bool is_on() const noexcept { return workers_ != 0; }
 
   /// Takes a burst of received packets, with their link header, and leaves those of this worker in
-  /// it, in order. Packets that are neither IPv4 nor IPv6 stay, and so does ICMPv6, which includes
-  /// neighbour discovery.
+  /// it, in order. Packets that are neither IPv4 nor IPv6 stay, and so do those whose order among each
+  /// other counts for management: ICMPv6, IPv6 with hop-by-hop options (MLD), IGMP. Packets whose mbufs
+  /// another owner reads too stay, because the ingress is written into the mbuf.
   ///
   /// Errors: kHandoffRingFull.
   void hand_on(Context& c, const Ingress& in, Burst& rx) noexcept;

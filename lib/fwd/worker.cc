@@ -90,20 +90,19 @@ std::uint32_t Worker::iterate(std::uint64_t tsc) noexcept {
 
   const std::uint16_t burst = std::clamp<std::uint16_t>(get(s.settings.burst), 1, kMaxBurst);
   const std::uint16_t received = std::max(burst, kMinReceived);
-  std::uint32_t work = 0;
-  for (const State::Device& device : s.devices)
-    work += device.poll(*device.hca, device.worker, received);
-  c.frame_heads.follow(*c.neighbours);
-  const std::uint32_t messages = inject(c, s.down);
-  work += messages;
-
   const bool forwarding = get(s.settings.forwarding);
   const ForwardMode mode = get(s.settings.mode);
   const Engine engine = engine_of(mode);
-  work += handoff_input(c, s.handoff_in, engine, forwarding);
-
   const bool may_spread = forwarding && mode == ForwardMode::kRoute;
-  if (s.spread.follow(may_spread ? get(s.spread_over) : 0, tsc)) [[likely]]
+  const bool receives = s.spread.follow(may_spread ? get(s.spread_over) : 0, tsc);
+  std::uint32_t work = 0;
+  if (receives) [[likely]]
+    for (const State::Device& device : s.devices)
+      work += device.poll(*device.hca, device.worker, received);
+  c.frame_heads.follow(*c.neighbours);
+  const std::uint32_t messages = inject(c, s.down);
+  work += messages + handoff_input(c, s.handoff_in, engine, forwarding);
+  if (receives) [[likely]]
     for (const Owned& owned : s.owned)
       work += receive(c, s.spread, owned, {received, mode, engine, forwarding});
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "lib/fwd/spread.h"
 
@@ -15,11 +16,15 @@ namespace {
 constexpr double kShort = 0.8, kIdle = 0.5;
 /// Share of its time at which a worker that helps has too much work.
 constexpr double kFull = 0.9;
+/// Packets per second below which the time of a packet says nothing, because the worker is busy with
+/// other things.
+constexpr double kLeastRate = 1000;
 /// A worker spreads its packets no longer if they would take less than this share of its time.
 constexpr double kFits = 0.5;
 /// A spread helps if a packet takes at most this part of the time before.
 constexpr double kGain = 0.85;
-/// Periods in a row in which a worker is short of time before it begins.
+/// Periods in a row in which a worker is short of time before it begins, and in which it has no gain
+/// before it ends.
 constexpr unsigned kPeriods = 2;
 
 constexpr std::uint64_t bit(std::size_t worker) {
@@ -89,6 +94,7 @@ std::optional<FlowSpread::Change> FlowSpread::begin(std::span<const Load> loads,
   w.shared_by = bit(*busiest) | others;
   w.alone = seconds_per_packet(load);
   w.on_trial = true;
+  w.without_gain = 0;
   return Change{*busiest, w.shared_by,
                 fmt::format("it is {:.0f} % busy, and a packet takes it {:.0f} ns",
                             percent(load.busy), ns(w.alone))};
@@ -111,22 +117,24 @@ std::optional<FlowSpread::Change> FlowSpread::leave_out_hanging(unsigned worker,
 std::optional<std::string> FlowSpread::reason_to_end(Worker& worker, unsigned number,
                                                      std::span<const Load> loads, TimePoint now) {
   const Load& load = loads[number];
-  if (const double alone = load.rate * worker.alone; alone < kFits)
+  if (load.hangs) return std::nullopt;
+  const double alone = load.rate * worker.alone;
+  if (alone < kFits || load.rate < kLeastRate)
     return fmt::format("its packets would take it {:.0f} % of its time", percent(alone));
-  for (unsigned i = 0; i < loads.size(); ++i) {
-    if ((worker.shared_by & bit(i)) == 0 || loads[i].busy < kFull || loads[i].busy <= load.busy)
-      continue;
-    end_in_vain(worker, now);
-    return fmt::format("worker {} is {:.0f} % busy", i, percent(loads[i].busy));
-  }
-  if (!worker.on_trial) return std::nullopt;
-  worker.on_trial = false;
-  if (const double shared = seconds_per_packet(load); shared > kGain * worker.alone) {
+  for (unsigned i = 0; i < loads.size(); ++i)
+    if (i != number && (worker.shared_by & bit(i)) != 0 && loads[i].busy > kFull && alone < kShort)
+      return fmt::format("worker {} is {:.0f} % busy, and its packets would take it {:.0f} %", i,
+                         percent(loads[i].busy), percent(alone));
+  // In short bursts a packet takes longer, and nothing follows from it.
+  const double shared = seconds_per_packet(load);
+  const bool gains = shared <= kGain * worker.alone || (!worker.on_trial && load.busy < kFits);
+  worker.without_gain = gains ? 0 : worker.without_gain + 1;
+  if (worker.without_gain == (worker.on_trial ? 1 : kPeriods)) {
     end_in_vain(worker, now);
     return fmt::format("a packet takes it {:.0f} ns, and took {:.0f} ns before", ns(shared),
                        ns(worker.alone));
   }
-  worker.rest = kRest;
+  if (std::exchange(worker.on_trial, false)) worker.rest = kRest;
   return std::nullopt;
 }
 
@@ -136,14 +144,15 @@ std::vector<FlowSpread::Change> FlowSpread::end_period(std::span<const Load> loa
   std::vector<Change> changes;
   for (unsigned i = 0; i < loads.size(); ++i) {
     Worker& w = workers_[i];
-    const bool is_short = loads[i].busy > kShort && !loads[i].hangs && !loads[i].relieved;
+    const bool is_short = allowed && loads[i].busy > kShort && loads[i].rate >= kLeastRate &&
+                          !loads[i].hangs && !loads[i].relieved;
     w.short_of_time = is_short ? w.short_of_time + 1 : 0;
     if (w.shared_by == 0) continue;
     if (auto change = leave_out_hanging(i, loads)) {
       changes.push_back(std::move(*change));
       continue;
     }
-    const auto reason = allowed ? reason_to_end(w, i, loads, now) : "the forward mode has changed";
+    const auto reason = allowed ? reason_to_end(w, i, loads, now) : "it may not share them now";
     if (!reason) continue;
     end(w);
     changes.push_back({i, 0, *reason});

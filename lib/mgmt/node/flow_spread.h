@@ -16,9 +16,9 @@ namespace ipoib::mgmt {
 [[nodiscard]] std::vector<unsigned> worker_numbers(std::uint64_t workers);
 
 /// A worker begins when it has been short of time for two periods in which no neighbour could leave
-/// it, and while others have much time. It goes on only if that helps: in the first period, each
-/// received packet must take it clearly less time than before. Otherwise it waits before it tries
-/// again, longer each time. It ends when it could do all the work alone again.
+/// it, and while others have much time. It goes on only while that helps: each received packet must
+/// take it clearly less time than before. Otherwise it waits before it tries again, longer each time.
+/// It ends when it could do all the work alone again.
 ///
 /// The decisions follow from the measured loads and the time only.
 class FlowSpread {
@@ -53,6 +53,7 @@ class FlowSpread {
     unsigned short_of_time = 0;   ///< Periods in a row.
     double alone = 0;             ///< Seconds that a packet took before.
     bool on_trial = false;        ///< The first period is not over.
+    unsigned without_gain = 0;    ///< Periods in a row.
     Duration rest = kRest;        ///< The next pause.
     TimePoint not_before{};
   };

@@ -37,7 +37,11 @@ void LoadBalance::balance(LinkInstance& link, std::vector<WorkerLoad>& workers, 
 
 void LoadBalance::spread(const std::vector<WorkerLoad>& workers, TimePoint now) {
   std::vector<FlowSpread::Load> loads;
-  for (const WorkerLoad& w : workers) loads.push_back(w.measured);
+  for (const WorkerLoad& w : workers) {
+    loads.push_back(w.measured);
+    // Neighbours may just have moved to it.
+    loads.back().busy = std::max(w.measured.busy, w.busy);
+  }
   const fwd::Settings& settings = parts_.tables.settings;
   const bool routes = settings.forwarding.load(std::memory_order_relaxed) &&
                       settings.mode.load(std::memory_order_relaxed) == fwd::ForwardMode::kRoute;

@@ -158,6 +158,8 @@ TEST_F(SpreadTest, P14_OtherPacketsStay) {
   const std::vector<Bytes> frames = {
       ethernet(kBroadcastMac, mac(0x10), 0x0806, Bytes(28)),
       to_eth0_6(Ip6{.dst = "fd00:1::1", .body = icmp6(135), .next_header = 58}.bytes()),
+      to_eth0_6(Ip6{.dst = "ff02::16", .body = Bytes(28), .next_header = 0}.bytes()),
+      to_eth0(Ip4{.dst = "224.0.0.22", .protocol = wire::IpProto::kIgmp}.bytes()),
       ethernet(mac(0xa0), mac(0x10), 0x0801, Ip4{}.bytes()),
       to_eth0(Ip6{}.bytes()),
       to_eth0_6(Ip4{.payload_len = 60}.bytes()),
@@ -171,6 +173,20 @@ TEST_F(SpreadTest, P14_OtherPacketsStay) {
   EXPECT_EQ(worker().stats().rx_packets.get(), frames.size());
   EXPECT_EQ(worker(1).stats().busy_loops.get(), 1U) << "the loop of the neighbours";
   EXPECT_EQ(punted(1).size(), 0U);
+}
+
+// Two interfaces may receive one mbuf. Its ingress is written into it.
+TEST_F(SpreadTest, P14_PacketsThatAnotherOwnerReadsStay) {
+  begin(0b010);
+  rte_mbuf* const m = mbuf(frame(1));
+  rte_mbuf_refcnt_update(m, 1);
+  m->port = 77;
+  receive(kEth0, m);
+  settle();
+  EXPECT_EQ(handed_on(), 0U);
+  EXPECT_EQ(m->port, 77);
+  EXPECT_EQ(sent_by_port(kEth1).size(), 1U);
+  rte_pktmbuf_free(m);
 }
 
 TEST_F(SpreadTest, P14_FragmentsOfADatagramStayTogether) {

@@ -17,6 +17,7 @@
 #include "lib/wire/arp.h"
 #include "lib/wire/frame.h"
 #include "tests/support/device_faults.h"
+#include "tests/support/drops.h"
 #include "tests/support/logged.h"
 #include "tests/support/sim_tsc.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
@@ -599,6 +600,36 @@ TEST_F(HotNeighbourTest, P14_IsDividedByFlow) {
       << ends;
   EXPECT_TRUE(spread_over().empty());
   for (std::uint8_t flow = 0; flow < kFlows; ++flow) EXPECT_EQ(next_sent[flow], next_id[flow]);
+}
+
+// Worker 1 hangs, so that the pause before a change lasts as long as it may.
+TEST_F(HotNeighbourTest, P14_PacketsWaitInTheCableDuringAPause) {
+  fwd::Worker& w = *node->parts->workers.all()[0].worker;
+  const auto give_flows = [this] {
+    for (std::uint8_t flow = 0; flow < kFlows; ++flow) {
+      const auto packet =
+          fwd::test::Ip4{.src = "10.0.0.9", .dst = "192.168.1.77", .first_payload = flow}.bytes();
+      give_packet(wide.in[0], lid, fwd::test::encapsulated(0x0800, packet));
+    }
+  };
+  const auto loop = [&w] {
+    for (int i = 0; i < 10; ++i) w.iterate(test::sim_tsc);
+  };
+  w.spread_over(0b11);
+  loop();
+  give_flows();
+  loop();
+  ASSERT_EQ(rte_ring_count(wide.in[0]), 0U);
+  ASSERT_GT(w.stats().handed_on.get(), 0U);
+  w.spread_over(0);
+  give_flows();
+  loop();
+  EXPECT_EQ(rte_ring_count(wide.in[0]), kFlows);
+  test::sim_tsc += rte_get_tsc_hz() / 100;
+  loop();
+  EXPECT_EQ(rte_ring_count(wide.in[0]), 0U);
+  for (int i = 0; i < 10; ++i) pass();
+  EXPECT_EQ(test::sum_of(node->parts->hcas[0]->hca->drops()), 0U);
 }
 
 TEST_F(HotNeighbourTest, P14_StaysWithItsWorkerIfThatIsWanted) {
