@@ -41,7 +41,8 @@ struct SoftHcaConfig {
   /// Workers that read the receive queues: number q is read by worker q modulo `readers`.
   std::uint16_t readers = 1;
   /// Places, a power of two, of the ring from each worker to each other one. One of them stays free.
-  unsigned ring_places = 1024;
+  static constexpr unsigned kRingPlaces = 1024;
+  unsigned ring_places = kRingPlaces;
   /// With a port manager only `mtu` is used: the largest MTU on the cable.
   fabric::PortAttr attr;
   /// Mbufs for MADs, copies of packets and frames of connected queue pairs. Data room: a frame of

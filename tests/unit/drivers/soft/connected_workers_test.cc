@@ -96,7 +96,7 @@ TEST_F(ConnectedWorkers, P14_WorkerThatHangsLosesOnlyItsOwnFrames) {
   ASSERT_NE(frame, nullptr);
   const Bytes octets = test::take(frame);
   add(2);
-  constexpr unsigned kRing = SoftHcaConfig{}.ring_places - 1, kMore = 100;
+  constexpr unsigned kRing = SoftHcaConfig::kRingPlaces - 1, kMore = 100;
   for (unsigned i = 0; i < kRing + kMore; ++i) {
     put(1, octets);
     peers[1].poll(0);

@@ -17,7 +17,7 @@ std::uint64_t constant_tsc() noexcept {
 
 class SoftWorkers : public SoftFixture {
  protected:
-  static constexpr unsigned kRing = SoftHcaConfig{}.ring_places - 1;  ///< Frames that one holds.
+  static constexpr unsigned kRing = SoftHcaConfig::kRingPlaces - 1;  ///< Frames that one holds.
 
   static SoftHcaConfig wide(std::uint16_t readers = 2) {
     SoftHcaConfig c = config(0);
