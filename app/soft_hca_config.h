@@ -2,9 +2,6 @@
 // Converts the configuration of an HCA to that of a software HCA.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-
 #include "drivers/soft/soft_hca.h"
 #include "lib/mgmt/device/hca_resources.h"
 #include "lib/mgmt/node_config.h"
@@ -19,7 +16,8 @@ namespace ipoib::app {
   soft.port_id = resources.ethdev_port;
   soft.rx_queues = resources.cable_rx;
   soft.readers = resources.cable_readers;
-  soft.workers = std::min<std::uint16_t>(resources.cable_tx, soft::WorkerRings::kMaxWorkers);
+  static_assert(mgmt::kMaxCableWorkers <= soft::WorkerRings::kMaxWorkers);
+  soft.workers = resources.cable_tx;
   soft.ring_places = resources.ring_places;
   soft.attr.guid = config.guid;
   soft.attr.lid = config.lid;

@@ -11,8 +11,8 @@
 #include <tuple>
 
 #include "app/config/config_codec.h"
-#include "drivers/soft/worker_rings.h"
 #include "lib/fwd/generator.h"
+#include "lib/mgmt/device/hca_resources.h"
 
 namespace ipoib::app {
 namespace {
@@ -234,13 +234,14 @@ void check_workers(const Draft& draft, Report& report) {
       report.error(at, fmt::format("worker.assign.{}: invalid value {}, allowed: 0-{}, because "
                                    "worker.count is {}",
                                    name, largest, count - 1, count));
-    if (hca != nullptr && numbers.size() > soft::WorkerRings::kMaxWorkers)
-      report.error(at, fmt::format("worker.assign.{}: {} workers, allowed: 1-{}", name,
-                                   numbers.size(), soft::WorkerRings::kMaxWorkers));
-    else if (hca != nullptr && is_verbs(*hca) && numbers.size() > 1)
+    if (hca == nullptr) continue;
+    if (is_verbs(*hca) && numbers.size() > 1)
       report.error(at, fmt::format("worker.assign.{}: {} workers, but only the cable of a soft hca "
                                    "has receive queues to share",
                                    name, numbers.size()));
+    else if (numbers.size() > mgmt::kMaxCableWorkers)
+      report.error(at, fmt::format("worker.assign.{}: {} workers, allowed: 1-{}", name,
+                                   numbers.size(), mgmt::kMaxCableWorkers));
   }
 }
 

@@ -301,7 +301,7 @@ std::uint32_t UdDatapath::poll(std::uint16_t burst) noexcept {
   std::uint32_t frames = 0;
   if (hold_reads_) {
     hold_reads_ = false;
-  } else {
+  } else if (burst != 0) [[likely]] {
     // Passed frames come first, because they are dropped where those on the cable wait. But a worker
     // that is short of time also reads frames for others.
     frames = take_passed(now);
@@ -415,6 +415,8 @@ void UdDatapath::sort_one(rte_mbuf* m, RxFrame& f, const RxTable& table, Origin 
   if (origin == Origin::kPassedOn && !f.members.empty()) {
     member = table.queue(fabric::meta_of(m).queue);
     if (member == nullptr || member->worker() != config_.worker) return drop(m, Drop::kIbQpn);
+    const auto is_of_its_link = [member](const SoftUdQueue* q) { return q->spares(*member); };
+    if (std::ranges::none_of(f.members, is_of_its_link)) return drop(m, Drop::kIbMgid);
   }
   if (const Drop fault = check_ud(table, sender, member, f); fault != Drop::kNone)
     return drop(m, fault);

@@ -155,7 +155,8 @@ class Hca;
 /// Work for a device without hardware of its own, once per loop of each worker that has a queue on it
 /// or receives from it (the software HCA reads its cable here). `worker`: its number
 /// in UdQueueConfig::worker. `burst`: number of packets that the queues are polled for next; reading
-/// more would evict them from the cache. Returns the number of packets read.
+/// more would evict them from the cache. 0: they are not polled next, and nothing is read. Returns the
+/// number of packets read.
 using PollFn = std::uint32_t (*)(Hca&, unsigned worker, std::uint16_t burst) noexcept;
 
 /// Abilities that only some devices have; null: this device does not. The objects live as long as

@@ -19,8 +19,8 @@ namespace ipoib::fwd {
 /// The order in each flow stays. All packets of a flow go to one worker, and a change of the workers
 /// begins with a pause: the worker reads no queue and no cable until every packet that waited in a
 /// handoff ring has left, first on its way to another worker of the spread, then on the way from there
-/// to the owner of its egress. The packets that arrive meanwhile wait in the device. Because the pause
-/// has a limit, no worker that hangs can stop this one; then packets may overtake those that the other
+/// to the owner of its egress. The packets that arrive meanwhile wait in the device, and frames that
+/// other workers pass on, in their ring. Because the pause has a limit, no worker that hangs can stop this one; then packets may overtake those that the other
 /// worker still has. Where packets wait in transmit queues, the device decides which of two workers'
 /// queues it serves first.
 class Spread {
@@ -41,6 +41,8 @@ class Spread {
     return change(wanted, tsc);
   }
   [[nodiscard]] bool is_on() const noexcept { return workers_ != 0; }
+  /// True in a pause.
+  [[nodiscard]] bool is_changing() const noexcept { return round_ != 0; }
 
   /// Takes a burst of received packets, with their link header, and leaves those of this worker in
   /// it, in order. Packets that are neither IPv4 nor IPv6 stay, and so do those whose order among each

@@ -96,9 +96,8 @@ std::uint32_t Worker::iterate(std::uint64_t tsc) noexcept {
   const bool may_spread = forwarding && mode == ForwardMode::kRoute;
   const bool receives = s.spread.follow(may_spread ? get(s.spread_over) : 0, tsc);
   std::uint32_t work = 0;
-  if (receives) [[likely]]
-    for (const State::Device& device : s.devices)
-      work += device.poll(*device.hca, device.worker, received);
+  for (const State::Device& device : s.devices)
+    work += device.poll(*device.hca, device.worker, receives ? received : std::uint16_t{0});
   c.frame_heads.follow(*c.neighbours);
   const std::uint32_t messages = inject(c, s.down);
   work += messages + handoff_input(c, s.handoff_in, engine, forwarding);
@@ -151,7 +150,7 @@ void Worker::run() noexcept {
   rte_rcu_qsbr_thread_online(s.rcu, s.number);
   while (!get(s.stop)) {
     const bool busy = iterate() != 0;
-    s.idle.after(get(s.settings.idle), busy);
+    s.idle.after(get(s.settings.idle), busy || s.spread.is_changing());
   }
   rte_rcu_qsbr_thread_offline(s.rcu, s.number);
   rte_rcu_qsbr_thread_unregister(s.rcu, s.number);

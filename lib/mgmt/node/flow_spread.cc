@@ -14,8 +14,9 @@ namespace {
 
 /// Shares of its time at which a worker is short of it, and below which it can help others.
 constexpr double kShort = 0.8, kIdle = 0.5;
-/// Share of its time at which a worker that helps has too much work.
-constexpr double kFull = 0.9;
+/// Share of its time at which a worker that helps has too much work. Another worker that is busy for
+/// less than kOverloaded without its help is better off alone then.
+constexpr double kFull = 0.9, kOverloaded = 0.95;
 /// Packets per second below which the time of a packet says nothing, because the worker is busy with
 /// other things.
 constexpr double kLeastRate = 1000;
@@ -119,12 +120,18 @@ std::optional<std::string> FlowSpread::reason_to_end(Worker& worker, unsigned nu
   const Load& load = loads[number];
   if (load.hangs) return std::nullopt;
   const double alone = load.rate * worker.alone;
-  if (alone < kFits || load.rate < kLeastRate)
+  if (alone < kFits || load.rate < kLeastRate) {
+    if (worker.on_trial) end_in_vain(worker, now);  // else it would alternate
     return fmt::format("its packets would take it {:.0f} % of its time", percent(alone));
-  for (unsigned i = 0; i < loads.size(); ++i)
-    if (i != number && (worker.shared_by & bit(i)) != 0 && loads[i].busy > kFull && alone < kShort)
-      return fmt::format("worker {} is {:.0f} % busy, and its packets would take it {:.0f} %", i,
-                         percent(loads[i].busy), percent(alone));
+  }
+  for (unsigned i = 0; i < loads.size(); ++i) {
+    if (i == number || (worker.shared_by & bit(i)) == 0 || loads[i].busy <= kFull ||
+        alone >= kOverloaded)
+      continue;
+    end_in_vain(worker, now);
+    return fmt::format("worker {} is {:.0f} % busy, and its packets would take it {:.0f} %", i,
+                       percent(loads[i].busy), percent(alone));
+  }
   // In short bursts a packet takes longer, and nothing follows from it.
   const double shared = seconds_per_packet(load);
   const bool gains = shared <= kGain * worker.alone || (!worker.on_trial && load.busy < kFits);

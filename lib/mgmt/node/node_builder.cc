@@ -418,10 +418,10 @@ Status NodeBuilder::create_hcas() {
       ethdev.emplace(std::move(*opened));
       resources.ethdev_port = ethdev->port();
       resources.cable_rx = ethdev->queues().rx;
-      resources.ring_places = cable_ring_depth(parts_.config.worker.count);
       resources.cable_readers = static_cast<std::uint16_t>(receivers.size());
-      resources.cable_tx = std::min<std::uint16_t>(
-          ethdev->queues().tx, static_cast<std::uint16_t>(parts_.config.worker.count));
+      resources.cable_tx = static_cast<std::uint16_t>(
+          std::min<unsigned>({ethdev->queues().tx, parts_.config.worker.count, kMaxCableWorkers}));
+      resources.ring_places = cable_ring_depth(resources.cable_tx);
       resources.message_mbufs =
           message_mbufs(parts_.config, h) /
           std::clamp<unsigned>(connection_workers(parts_.config, h), 1, resources.cable_tx);

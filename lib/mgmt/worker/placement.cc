@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "lib/mgmt/device/hca_resources.h"
+
 namespace ipoib::mgmt {
 namespace {
 
@@ -46,12 +48,13 @@ class Needs {
   std::vector<PoolPlan> pools_;
 };
 
-/// Adds the buffers of a cable: of its queues, and of the frames that workers pass to each other.
+/// Adds the buffers of a cable: of its queues, and of frames that its readers have passed on. Workers
+/// send little to the port itself.
 void add_cable(Needs& needs, const NodeConfig& config, const std::vector<unsigned>& receivers,
                unsigned workers) {
-  for (const unsigned i : receivers) needs.add(i, config.rxd);
-  for (unsigned i = 0; i < workers; ++i)
-    needs.add(i, config.txd + (workers - 1) * cable_ring_depth(workers));
+  const unsigned others = std::min(workers, kMaxCableWorkers) - 1;
+  for (const unsigned i : receivers) needs.add(i, config.rxd + others * cable_ring_depth(workers));
+  for (unsigned i = 0; i < workers; ++i) needs.add(i, config.txd);
 }
 /// Adds the buffers of a real hca's queues: it has some for each link.
 void add_queues(Needs& needs, const NodeConfig& config, const HcaConfig& hca, unsigned owner,

@@ -461,6 +461,10 @@ const std::vector<Case> kCases = {
      kVerbs + "[worker]\ncount = 2\nassign = { b = [0, 1] }\n",
      {"t.toml:21:16: worker.assign.b: 2 workers, but only the cable of a soft hca has receive "
       "queues to share"}},
+    {"assign_verbs_to_many",
+     kVerbs + "[worker]\ncount = 65\nassign = { b = [" + numbers(65) + "] }\n",
+     {"t.toml:21:16: worker.assign.b: 65 workers, but only the cable of a soft hca has receive "
+      "queues to share"}},
     {"assign_cable_to_many",
      "[worker]\ncount = 65\nassign = { soft0 = [" + numbers(65) + "] }\n",
      {"t.toml:18:20: worker.assign.soft0: 65 workers, allowed: 1-64"}},

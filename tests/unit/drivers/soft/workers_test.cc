@@ -361,6 +361,18 @@ TEST_F(SoftWorkers, P14_GroupThatMovesLosesNoPassedPacket) {
   EXPECT_EQ(node_.all_drops(), 1U);
   EXPECT_EQ(received(&link), 0U);
 
+  // So are those for a link that has left it while another one is a member.
+  for (fabric::UdQueue* const member : {node_.queue, &link})
+    ASSERT_TRUE(node_.hca->attach(*member, broadcast_mgid(), kMlid));
+  put(0, group_frame());
+  node_.poll(0);
+  ASSERT_TRUE(node_.hca->detach(link, broadcast_mgid(), kMlid));
+  node_.poll(1);
+  EXPECT_EQ(received(node_.queue), 1U);
+  EXPECT_EQ(received(&link), 0U);
+  EXPECT_EQ(drops(Drop::kIbMgid), 1U);
+  ASSERT_TRUE(node_.hca->detach(*node_.queue, broadcast_mgid(), kMlid));
+
   // A queue pair may be gone when a frame for it arrives.
   for (fabric::UdQueue* const member : {node_.queue, &link})
     ASSERT_TRUE(node_.hca->attach(*member, broadcast_mgid(), kMlid));

@@ -143,9 +143,9 @@ TEST_F(FlowSpreadTest, P14_EndsWhenTheWorkIsLess) {
   EXPECT_EQ(change({load(0.2, 4900), load(0.2)}), 0U);
   EXPECT_EQ(reason_, "its packets would take it 49 % of its time");
   begin();
-  EXPECT_EQ(change({load(0, 0), load(0)}), 0U) << "nothing was received to compare";
-  begin();
   EXPECT_EQ(change({hanging(), load(0)}), std::nullopt) << "nothing is known";
+  EXPECT_EQ(change({load(0, 0), load(0)}), 0U) << "nothing was received to compare";
+  EXPECT_EQ(periods_until_change({load(0.9, 9000), load(0.1)}), 60U) << "else it would alternate";
 }
 
 // A worker that helps may be full, as long as the other one could not do the work alone.
@@ -153,10 +153,11 @@ TEST_F(FlowSpreadTest, P14_EndsWhenAWorkerThatHelpsIsNeededLessThanItHasWork) {
   begin();
   EXPECT_EQ(change({load(0.6, 14000), load(0.92)}), std::nullopt) << "a large flow went there";
   EXPECT_EQ(change({load(1, 18000), load(1)}), std::nullopt);
-  EXPECT_EQ(change({load(0.6, 7900), load(0.89)}), std::nullopt);
-  EXPECT_EQ(change({load(0.6, 8100), load(0.91)}), std::nullopt);
-  EXPECT_EQ(change({load(0.6, 7900), load(0.91)}), 0U);
-  EXPECT_EQ(reason_, "worker 1 is 91 % busy, and its packets would take it 79 %");
+  EXPECT_EQ(change({load(0.6, 9400), load(0.89)}), std::nullopt);
+  EXPECT_EQ(change({load(0.6, 9600), load(0.91)}), std::nullopt);
+  EXPECT_EQ(change({load(0.6, 9400), load(0.91)}), 0U);
+  EXPECT_EQ(reason_, "worker 1 is 91 % busy, and its packets would take it 94 %");
+  EXPECT_EQ(periods_until_change({load(0.9, 9000), load(0.1)}), 60U) << "else it would alternate";
 }
 
 TEST_F(FlowSpreadTest, P14_WorkersThatHangAreLeftOut) {

@@ -124,14 +124,14 @@ TEST(Placement, EachWorkerHasMbufsToSendOnHcas) {
     hca.driver = driver;
     c.links.emplace_back().hca = "x";
     const auto pools = plan_pools(c, {{0, 1}, 0});
-    const unsigned each = kWorker + handoff_depth(2) + 32 + rings;
+    const unsigned each = kWorker + handoff_depth(2) + 32;
     ASSERT_EQ(pools.size(), 2U);
     EXPECT_EQ(pools[0].mbufs, each + kManagement);
-    EXPECT_EQ(pools[1].mbufs, each + received * 64) << "all receive buffers are its own";
+    EXPECT_EQ(pools[1].mbufs, each + received * 64 + rings) << "all receive buffers are its own";
   }
 }
 
-TEST(Placement, P14_EachReaderOfACableHasMbufsForItsQueue) {
+TEST(Placement, P14_EachReaderOfACableHasMbufsForItsQueueAndItsRings) {
   NodeConfig c;
   c.worker.count = 3;
   c.rxd = 64;
@@ -139,12 +139,13 @@ TEST(Placement, P14_EachReaderOfACableHasMbufsForItsQueue) {
   c.worker.assign["x"] = {2, 0};
   c.hcas.emplace_back().name = "x";
   c.links.emplace_back().hca = "x";
-  const unsigned each = kWorker + 2 * handoff_depth(3) + 32 + 2 * cable_ring_depth(3);
+  const unsigned each = kWorker + 2 * handoff_depth(3) + 32;
+  const unsigned reader = 64 + 2 * cable_ring_depth(3);
   const auto pools = plan_pools(c, {{0, 1, 2}, 1});
   ASSERT_EQ(pools.size(), 3U);
-  EXPECT_EQ(pools[0].mbufs, each + 64);
+  EXPECT_EQ(pools[0].mbufs, each + reader);
   EXPECT_EQ(pools[1].mbufs, each + kManagement);
-  EXPECT_EQ(pools[2].mbufs, each + 64);
+  EXPECT_EQ(pools[2].mbufs, each + reader);
 }
 
 TEST(Placement, QueuePairsThatLinksDoNotHaveNeedNoBuffers) {
