@@ -35,20 +35,18 @@ class RxTable {
     return gid == gid_ || gid == link_local_gid_;
   }
   [[nodiscard]] const SoftGroupTable& groups() const noexcept { return groups_; }
+  struct QueueSlot {
+    std::uint32_t qpn = 0;
+    std::uint32_t worker = 0;      ///< SoftUdQueue::worker().
+    SoftUdQueue* queue = nullptr;  ///< Null: there is no such queue pair.
+  };
+  [[nodiscard]] const QueueSlot& find(std::uint32_t qpn) const noexcept {
+    std::uint32_t i = qpn & queue_mask_;
+    while (queues_[i].queue != nullptr && queues_[i].qpn != qpn) i = (i + 1) & queue_mask_;
+    return queues_[i];
+  }
   /// Null: no such queue pair.
-  [[nodiscard]] SoftUdQueue* queue(std::uint32_t qpn) const noexcept {
-    for (std::uint32_t i = qpn & queue_mask_;; i = (i + 1) & queue_mask_) {
-      if (queues_[i].qpn == qpn) return queues_[i].queue;
-      if (queues_[i].queue == nullptr) return nullptr;
-    }
-  }
-  /// Worker of that queue pair; `otherwise`: no such queue pair.
-  [[nodiscard]] unsigned worker_of(std::uint32_t qpn, unsigned otherwise) const noexcept {
-    for (std::uint32_t i = qpn & queue_mask_; queues_[i].queue != nullptr;
-         i = (i + 1) & queue_mask_)
-      if (queues_[i].qpn == qpn) return queues_[i].worker;
-    return otherwise;
-  }
+  [[nodiscard]] SoftUdQueue* queue(std::uint32_t qpn) const noexcept { return find(qpn).queue; }
   /// True if the P_Key matches any entry of the table, which is enough for QP1.
   [[nodiscard]] bool matches_any_pkey(std::uint16_t pkey) const noexcept;
   /// False: the port drops all packets.
@@ -64,11 +62,6 @@ class RxTable {
   [[nodiscard]] SoftUdQueue* closing() const noexcept { return closing_; }
 
  private:
-  struct QueueSlot {
-    std::uint32_t qpn = 0;
-    std::uint32_t worker = 0;
-    SoftUdQueue* queue = nullptr;  ///< Null: the slot is free.
-  };
   void add_queues(std::span<SoftUdQueue* const> queues);
   [[nodiscard]] bool is_shared(std::uint16_t partition) const noexcept;
 

@@ -162,7 +162,10 @@ class alignas(64) UdDatapath {
 
   std::uint32_t read_cable(std::uint16_t burst, const RxTable& table) noexcept;
   std::uint32_t take_passed(const RxTable& table) noexcept;
-  enum class Origin : std::uint8_t { kWire, kOwnPort, kPassedOn };
+  enum class Origin : std::uint8_t {
+    kThisWorker,  ///< It has read the frame from the cable, or sent it to its own port.
+    kPassedOn,    ///< Another worker. A multicast frame names its queue pair.
+  };
   void sort(std::span<rte_mbuf* const> frames, const RxTable& table, Origin origin,
             const SoftUdQueue* sender = nullptr) noexcept;
   void sort_one(rte_mbuf* m, RxFrame& f, const RxTable& table, Origin origin,

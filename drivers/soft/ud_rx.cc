@@ -224,11 +224,12 @@ class UdFastPath {
 
  private:
   [[gnu::noinline]] void look_up(std::uint32_t qpn) noexcept {
-    if (table_.worker_of(qpn, worker_) != worker_) {
+    const RxTable::QueueSlot& found = table_.find(qpn);
+    if (found.queue != nullptr && found.worker != worker_) {
       other_qpn_ = qpn;
       return;
     }
-    queue_ = table_.queue(qpn);
+    queue_ = found.queue;
     transport_ = queue_ != nullptr ? send_pattern(queue_->pkey(), qpn) : Pattern{};
     if (queue_ != nullptr) qkey_ = wire::Be32{queue_->qkey()};
   }
@@ -331,7 +332,7 @@ std::uint32_t UdDatapath::read_cable(std::uint16_t burst, const RxTable& table) 
   if (const CaptureTap* tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]]
     for (const rte_mbuf* m : received)
       hand_to(*tap, copy_for(*tap, m, CaptureDirection::kReceived));
-  sort(received, table, Origin::kWire);
+  sort(received, table, Origin::kThisWorker);
   return nb_rx;
 }
 
@@ -348,8 +349,8 @@ std::uint32_t UdDatapath::take_passed(const RxTable& table) noexcept {
   return static_cast<std::uint32_t>(n);
 }
 
-/// Passes each frame to its queue pair, or to the worker of that. `sender`: the multicast frames
-/// need not return to the link of this queue pair; null: they are from the wire.
+/// Passes each frame to its queue pair, or to the worker of that. `sender`: multicast frames need not
+/// return to the link of this queue pair; null: it is not of this worker.
 void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table, Origin origin,
                       const SoftUdQueue* sender) noexcept {
   if (!table.active()) [[unlikely]] {
@@ -488,7 +489,9 @@ unsigned UdDatapath::worker_of(const UdWords& ud, const RxTable& table) const no
     const ConnectedPort* const connected = connected_.load(std::memory_order_acquire);
     return connected != nullptr ? connected->worker_of(ud.dest_qp()) : config_.worker;
   }
-  return ud.dest_qp() == kGsiQpn ? 0 : table.worker_of(ud.dest_qp(), config_.worker);
+  if (ud.dest_qp() == kGsiQpn) return 0;
+  const RxTable::QueueSlot& found = table.find(ud.dest_qp());
+  return found.queue != nullptr ? found.worker : config_.worker;
 }
 
 /// Passes a frame to the worker of its queue pair, which checks it.
@@ -521,7 +524,7 @@ void UdDatapath::pass_batches() noexcept {
 
 void UdDatapath::receive_own(std::span<rte_mbuf* const> frames) noexcept {
   expects_own_worker();
-  sort(frames, table(), Origin::kOwnPort);
+  sort(frames, table(), Origin::kThisWorker);
 }
 
 /// Delivers packets to their queue pair; drops packets that do not fit.
