@@ -61,10 +61,6 @@ AhKind make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhT
   return {kGlobalHeadLen, route};
 }
 
-void AhTable::Free::operator()(void* memory) const noexcept {
-  rte_free(memory);
-}
-
 /// The elements are those of zero octets; zero octets of a template are a handle that does not
 /// exist. DPDK keeps free memory zeroed, so pages of numbers that are never used stay untouched.
 template <class T>

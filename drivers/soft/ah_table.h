@@ -14,6 +14,7 @@
 #include "drivers/soft/soft_frame.h"
 #include "lib/base/contract.h"
 #include "lib/base/result.h"
+#include "lib/base/rte_free.h"
 #include "lib/fabric/fabric_types.h"
 #include "lib/fabric/grace.h"
 #include "lib/fabric/retirement.h"
@@ -131,11 +132,8 @@ class AhTable {
   }
 
  private:
-  struct Free {
-    void operator()(void* memory) const noexcept;
-  };
   template <class T>
-  using Memory = std::unique_ptr<T[], Free>;
+  using Memory = std::unique_ptr<T[], RteFree>;
 
   AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets,
           Memory<std::atomic<std::uint32_t>> qkeys, int socket_id, std::uint64_t tsc_hz,

@@ -9,6 +9,7 @@
 #include "drivers/soft/rx_table.h"
 #include "drivers/soft/soft_frame.h"
 #include "lib/base/contract.h"
+#include "lib/fabric/ring_ptr.h"
 #include "lib/wire/icrc/icrc.h"
 
 namespace ipoib::soft {
@@ -21,8 +22,7 @@ static_assert(SoftMadPort::kFrameLen >= kMinEthFrame && wire::kMadLen % 4 == 0,
 }  // namespace
 
 SoftMadPort::~SoftMadPort() {
-  void* m = nullptr;
-  while (rte_ring_sc_dequeue(&from_wire_, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
+  fabric::free_mbufs_in(from_wire_);
 }
 
 /// Returns the port's own entry for a partition, as it is written into packets: full membership

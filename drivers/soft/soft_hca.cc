@@ -209,8 +209,7 @@ UdDatapathConfig SoftHca::datapath_config(std::uint16_t worker) const {
 SoftHca::~SoftHca() {
   connected_.reset();
   for (const auto& queue : queues_) drain(*queue);
-  void* m = nullptr;
-  while (rte_ring_sc_dequeue(mads_out_.get(), &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
+  fabric::free_mbufs_in(*mads_out_);
 }
 
 std::uint32_t SoftHca::poll(fabric::Hca& hca, unsigned worker, std::uint16_t burst) noexcept {

@@ -3,6 +3,8 @@
 
 #include <bit>
 
+#include "lib/fabric/ring_ptr.h"
+
 namespace ipoib::soft {
 
 Result<std::unique_ptr<WorkerRings>> WorkerRings::create(unsigned workers, unsigned places,
@@ -11,7 +13,7 @@ Result<std::unique_ptr<WorkerRings>> WorkerRings::create(unsigned workers, unsig
     return fail(Errc::kInvalidArgument, "queue pairs of {} workers, allowed: 1-{}", workers,
                 kMaxWorkers);
   const auto octets = static_cast<std::size_t>(rte_ring_get_memsize(places));
-  std::unique_ptr<std::byte, Free> memory{static_cast<std::byte*>(
+  std::unique_ptr<std::byte, RteFree> memory{static_cast<std::byte*>(
       rte_zmalloc_socket("worker_rings", octets * workers * workers, alignof(rte_ring), socket))};
   if (memory == nullptr)
     return fail(Errc::kNoResources, "no memory for the rings between {} workers", workers);
@@ -26,11 +28,7 @@ Result<std::unique_ptr<WorkerRings>> WorkerRings::create(unsigned workers, unsig
 
 WorkerRings::~WorkerRings() {
   for (unsigned from = 0; from < workers_; ++from)
-    for (unsigned to = 0; to < workers_; ++to) {
-      void* frame = nullptr;
-      while (rte_ring_sc_dequeue(ring(from, to), &frame) == 0)
-        rte_pktmbuf_free(static_cast<rte_mbuf*>(frame));
-    }
+    for (unsigned to = 0; to < workers_; ++to) fabric::free_mbufs_in(*ring(from, to));
 }
 
 std::size_t WorkerRings::take_waiting(unsigned to, std::span<rte_mbuf*> frames) noexcept {

@@ -3,7 +3,6 @@
 // one, with one producer and one consumer.
 #pragma once
 
-#include <rte_malloc.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/base/rte_free.h"
 
 namespace ipoib::soft {
 
@@ -58,11 +58,8 @@ class WorkerRings {
     alignas(64) std::uint64_t waiting = 0;  ///< Bits of workers whose frames wait.
     unsigned next = 0;                      ///< The worker whose frames are first in turn.
   };
-  struct Free {
-    void operator()(std::byte* memory) const noexcept { rte_free(memory); }
-  };
 
-  WorkerRings(unsigned workers, std::size_t ring_octets, std::unique_ptr<std::byte, Free> memory)
+  WorkerRings(unsigned workers, std::size_t ring_octets, std::unique_ptr<std::byte, RteFree> memory)
       : workers_{workers},
         ring_octets_{ring_octets},
         memory_{std::move(memory)},
@@ -74,7 +71,7 @@ class WorkerRings {
 
   unsigned workers_;
   std::size_t ring_octets_;
-  std::unique_ptr<std::byte, Free> memory_;
+  std::unique_ptr<std::byte, RteFree> memory_;
   std::vector<Arrivals> arrivals_;  ///< Indexed by the worker that takes.
 };
 

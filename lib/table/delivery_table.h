@@ -2,7 +2,6 @@
 // A worker's private table of deliveries by ingress interface, group and source.
 #pragma once
 
-#include <rte_malloc.h>
 #include <rte_prefetch.h>
 
 #include <cstddef>
@@ -12,6 +11,7 @@
 
 #include "lib/base/contract.h"
 #include "lib/base/result.h"
+#include "lib/base/rte_free.h"
 #include "lib/table/delivery.h"
 
 namespace ipoib::table {
@@ -81,9 +81,6 @@ class DeliveryTable {
     std::uint64_t high;
     std::uint64_t low;
     friend bool operator==(const Key&, const Key&) = default;
-  };
-  struct RteFree {
-    void operator()(void* p) const noexcept { rte_free(p); }
   };
 
   DeliveryTable() = default;

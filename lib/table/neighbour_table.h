@@ -2,7 +2,6 @@
 // A worker's private neighbour table: entries by number, and numbers by interface and address.
 #pragma once
 
-#include <rte_malloc.h>
 #include <rte_prefetch.h>
 
 #include <atomic>
@@ -13,6 +12,7 @@
 
 #include "lib/base/contract.h"
 #include "lib/base/result.h"
+#include "lib/base/rte_free.h"
 #include "lib/table/neighbour.h"
 #include "lib/table/next_hop.h"
 
@@ -137,10 +137,6 @@ class NeighbourTable {
     std::uint64_t low;
   };
   static_assert(offsetof(Neighbour, addr) == 0 && sizeof(Key) == sizeof(wire::IpAddr));
-
-  struct RteFree {
-    void operator()(void* p) const noexcept { rte_free(p); }
-  };
 
   NeighbourTable() = default;
 

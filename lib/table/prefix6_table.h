@@ -10,8 +10,6 @@
 // more (perf/lib/table/prefix6_table_bench.cc).
 #pragma once
 
-#include <rte_malloc.h>
-
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -24,6 +22,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/base/rte_free.h"
 #include "lib/table/next_hop.h"
 #include "lib/wire/ip.h"
 
@@ -80,9 +79,6 @@ class Prefix6Table {
   [[nodiscard]] const Work& work() const noexcept { return work_; }
 
  private:
-  struct RteFree {
-    void operator()(void* p) const noexcept { rte_free(p); }
-  };
   static constexpr std::uint32_t kBlock = 256;
   /// The current root, and those of changes whose grace period is not over.
   static constexpr std::size_t kRoots = 16;

@@ -10,8 +10,6 @@
 // its result needs a test for a miss.
 #pragma once
 
-#include <rte_malloc.h>
-
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -27,6 +25,7 @@
 
 #include "lib/base/contract.h"
 #include "lib/base/result.h"
+#include "lib/base/rte_free.h"
 #include "lib/table/next_hop.h"
 #include "lib/wire/ip.h"
 
@@ -124,9 +123,6 @@ class PrefixTable {
     return std::atomic_ref{entry}.load(std::memory_order_relaxed);
   }
 
-  struct RteFree {
-    void operator()(Entry* p) const noexcept { rte_free(p); }
-  };
   using Entries = std::unique_ptr<Entry[], RteFree>;
   /// Prefixes of one length, by their addresses. The hash is keyed, because hosts of a link choose
   /// addresses.

@@ -19,6 +19,7 @@
 
 #include "lib/base/contract.h"
 #include "lib/fabric/capture_meta.h"
+#include "lib/fabric/ring_ptr.h"
 #include "lib/mgmt/node/node_clock.h"
 
 namespace ipoib::mgmt {
@@ -50,8 +51,7 @@ struct CaptureWriter::Shared {
   Shared& operator=(const Shared&) = delete;
   ~Shared() {
     for (rte_ring* ring : rings) {
-      void* m = nullptr;
-      while (rte_ring_sc_dequeue(ring, &m) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(m));
+      fabric::free_mbufs_in(*ring);
       rte_ring_free(ring);
     }
     rte_mempool_free(pool);

@@ -250,13 +250,11 @@ Result<EthDevice> NodeBuilder::open_port(const PortConfig& p, std::vector<unsign
 }
 
 Status NodeBuilder::create_tables() {
-  auto* rcu = static_cast<rte_rcu_qsbr*>(rte_zmalloc(
+  auto* const rcu = static_cast<rte_rcu_qsbr*>(rte_zmalloc(
       "ipoib_rcu", rte_rcu_qsbr_get_memsize(parts_.config.worker.count), RTE_CACHE_LINE_SIZE));
-  if (rcu == nullptr || rte_rcu_qsbr_init(rcu, parts_.config.worker.count) != 0) {
-    rte_free(rcu);
-    return fail(Errc::kNoResources, "no memory for the RCU variable");
-  }
   parts_.tables.rcu.reset(rcu);
+  if (rcu == nullptr || rte_rcu_qsbr_init(rcu, parts_.config.worker.count) != 0)
+    return fail(Errc::kNoResources, "no memory for the RCU variable");
   parts_.retirement = std::make_unique<WorkerRetirement>(parts_.workers, *rcu);
   parts_.tables.next_hops = std::make_unique<table::NextHopTable>(rte_rand(), neighbour_capacity());
   auto prefixes =

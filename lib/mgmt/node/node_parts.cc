@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/node/node_parts.h"
 
-#include <rte_malloc.h>
 #include <rte_random.h>
 #include <rte_ring.h>
 
@@ -11,10 +10,6 @@
 #include "lib/wire/iba.h"
 
 namespace ipoib::mgmt {
-
-void QsbrDeleter::operator()(rte_rcu_qsbr* rcu) const {
-  rte_free(rcu);
-}
 
 NodeParts::NodeParts(const NodeConfig& node_config, TscClock tsc)
     : config{node_config},

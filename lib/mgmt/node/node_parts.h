@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/rte_free.h"
 #include "lib/fabric/ring_ptr.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/mgmt/management_loop.h"
@@ -26,13 +27,9 @@
 
 namespace ipoib::mgmt {
 
-struct QsbrDeleter {
-  void operator()(rte_rcu_qsbr* rcu) const;
-};
-
 /// Tables and settings that workers read while management writes them.
 struct SharedTables {
-  std::unique_ptr<rte_rcu_qsbr, QsbrDeleter> rcu;
+  std::unique_ptr<rte_rcu_qsbr, RteFree> rcu;
   std::unique_ptr<table::NextHopTable> next_hops;
   table::OwnAddresses own_addresses;
   std::unique_ptr<table::PrefixTable> prefixes;
