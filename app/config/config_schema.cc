@@ -525,8 +525,7 @@ Section<NodeConfig> worker_section() {
               "balance", [](auto& c) -> auto& { return c.worker.balance; }, Boolean{},
               "While a worker is short of time, because one neighbour or queue alone fills it, it "
               "spreads its packets by flow over up to three idle workers, if each packet then "
-              "takes "
-              "it clearly less time."),
+              "takes it clearly less time."),
           row<E>(
               "assign", [](auto& c) -> auto& { return c.worker.assign; }, Assignment{},
               "Assignment of ports and hcas to workers. The workers of a list share a port or the "

@@ -143,8 +143,8 @@ struct WorkerConfig {
   unsigned burst = 32;
   IdlePolicy idle = IdlePolicy::kPoll;
   bool balance = true;  ///< A busy worker spreads its packets by flow over idle ones.
-  /// Port or HCA name -> numbers of the workers that receive from it, one for an HCA; empty: spread
-  /// evenly.
+  /// Port or HCA name -> numbers of the workers that receive from it, one for a real HCA; empty:
+  /// spread evenly.
   std::map<std::string, std::vector<unsigned>> assign;
 };
 

@@ -28,11 +28,12 @@ inline constexpr unsigned kMaxCableWorkers = 64;
 
 /// Resources from which a driver makes an Hca. All of them outlive the Hca.
 struct HcaResources {
-  std::uint16_t ethdev_port = 0;    ///< Cable of a software HCA: configured and started.
-  std::uint16_t cable_rx = 1;       ///< Receive queues of the cable.
-  std::uint16_t cable_readers = 1;  ///< Workers that read them; the first with queue pairs.
-  unsigned ring_places = 1024;      ///< The size of the ring from each of them to each other one.
-  std::uint16_t cable_tx = 1;       ///< Transmit queues of the cable: workers that can send.
+  std::uint16_t ethdev_port = 0;  ///< Cable of a software HCA: configured and started.
+  std::uint16_t cable_rx = 1;     ///< Receive queues of the cable.
+  std::uint16_t cable_readers =
+      1;                        ///< Workers that read them: the first of those with queue pairs.
+  unsigned ring_places = 1024;  ///< The size of the ring from each of them to each other one.
+  std::uint16_t cable_tx = 1;   ///< Transmit queues of the cable: workers that can send.
   rte_mempool* pool = nullptr;
   rte_mempool* control_pool = nullptr;  ///< For ACKs and MADs when `pool` is empty; null: none.
   rte_mempool* share_pool = nullptr;    ///< For frames that share buffers of messages; null: none.

@@ -124,10 +124,8 @@ std::optional<std::string> FlowSpread::reason_to_end(Worker& worker, unsigned nu
     if (worker.on_trial) end_in_vain(worker, now);  // else it would alternate
     return fmt::format("its packets would take it {:.0f} % of its time", percent(alone));
   }
-  for (unsigned i = 0; i < loads.size(); ++i) {
-    if (i == number || (worker.shared_by & bit(i)) == 0 || loads[i].busy <= kFull ||
-        alone >= kOverloaded)
-      continue;
+  for (unsigned i = 0; alone < kOverloaded && i < loads.size(); ++i) {
+    if (i == number || (worker.shared_by & bit(i)) == 0 || loads[i].busy <= kFull) continue;
     end_in_vain(worker, now);
     return fmt::format("worker {} is {:.0f} % busy, and its packets would take it {:.0f} %", i,
                        percent(loads[i].busy), percent(alone));

@@ -233,14 +233,12 @@ Status NodeBuilder::assign_workers() {
 /// Opens the device of a port. A driver may refuse a number of queues that its limits allow; then a
 /// port that was not asked to have several gets fewer.
 Result<EthDevice> NodeBuilder::open_port(const PortConfig& p, std::vector<unsigned>& receivers) {
-  EthDeviceConfig wanted{.device = p.device,
-                         .mtu = p.mtu,
-                         .rxd = parts_.config.rxd,
-                         .txd = parts_.config.txd,
-                         .rx_pools = {},
-                         .senders = parts_.config.worker.count};
-  for (const unsigned worker : receivers)
-    wanted.rx_pools.push_back(parts_.buffers.on(socket_of(worker)));
+  const EthDeviceConfig wanted{.device = p.device,
+                               .mtu = p.mtu,
+                               .rxd = parts_.config.rxd,
+                               .txd = parts_.config.txd,
+                               .rx_pools = pools_of(receivers),
+                               .senders = parts_.config.worker.count};
   auto device = EthDevice::open(wanted);
   if (device || receivers.size() == 1 || !shared_unasked_.contains(p.name)) return device;
   receivers.resize(std::bit_floor(receivers.size() - 1));
@@ -298,6 +296,13 @@ std::uint32_t NodeBuilder::neighbour_capacity() const {
   return static_cast<std::uint32_t>(
       std::min(parts_.config.neighbour.max_entries * interfaces + groups + kRetired,
                table::kMaxAdjacencies));
+}
+
+/// The mempools of the workers that receive from a device, in their order.
+std::vector<rte_mempool*> NodeBuilder::pools_of(const std::vector<unsigned>& receivers) const {
+  std::vector<rte_mempool*> pools;
+  for (const unsigned worker : receivers) pools.push_back(parts_.buffers.on(socket_of(worker)));
+  return pools;
 }
 
 int NodeBuilder::socket_of(unsigned worker) const {
@@ -401,16 +406,13 @@ Status NodeBuilder::create_hcas() {
                            .doorbell = &parts_.loop->doorbell()};
     std::optional<EthDevice> ethdev;
     if (h.driver == HcaDriver::kSoft) {
-      EthDeviceConfig cable{.device = h.wire,
-                            .mtu = static_cast<std::uint16_t>(h.mtu + kEthdevOverhead),
-                            .rxd = parts_.config.rxd,
-                            .txd = parts_.config.txd,
-                            .rx_pools = {},
-                            .senders = parts_.config.worker.count,
-                            .promiscuous = true};
-      for (const unsigned worker : receivers)
-        cable.rx_pools.push_back(parts_.buffers.on(socket_of(worker)));
-      auto opened = EthDevice::open(cable);
+      auto opened = EthDevice::open({.device = h.wire,
+                                     .mtu = static_cast<std::uint16_t>(h.mtu + kEthdevOverhead),
+                                     .rxd = parts_.config.rxd,
+                                     .txd = parts_.config.txd,
+                                     .rx_pools = pools_of(receivers),
+                                     .senders = parts_.config.worker.count,
+                                     .promiscuous = true});
       if (!opened) return failed(opened.error());
       warn_of_nodes(h.name, *opened, receivers);
       ethdev.emplace(std::move(*opened));

@@ -42,6 +42,7 @@ class NodeBuilder {
   Status create_workers();
   Status connect_workers();
   /// NUMA node of a worker's lcore.
+  [[nodiscard]] std::vector<rte_mempool*> pools_of(const std::vector<unsigned>& receivers) const;
   [[nodiscard]] int socket_of(unsigned worker) const;
   [[nodiscard]] Topology topology() const;
   void warn_of_nodes(const std::string& name, const EthDevice& device,
