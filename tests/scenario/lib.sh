@@ -193,3 +193,24 @@ flow_end() {
   wait "${FLOW_PID[$1]}" || fail "flow $1: $(tail -n 3 "$LAB_DIR/$1.error")"
 }
 flow() { json "$2" <"$LAB_DIR/$1.flow"; }
+
+# peer_qpn NODE ADDRESS: prints the queue pair to which the node sends packets for an address on the link.
+# peer_qpn_is NODE ADDRESS QPN: succeeds if it is this one.
+peer_qpn() { cli "$1" "show neigh json" | json "[x['qpn'] for x in d if x['address'] == '$2'][0]"; }
+peer_qpn_is() { [[ $(peer_qpn "$1" "$2") == "$3" ]]; }
+
+# ping_over_move PINGS SECONDS QUEUES QPN: host b pings host a, once in so many seconds, while the link of node a gets
+# another number of queues. Fails if node b does not send to QPN then, if the pings end before, or if one is lost.
+ping_over_move() {
+  local pings=$1 interval=$2 queues=$3 qpn=$4 log=$LAB_DIR/move$3.ping pinging
+  in_host b ping -c "$pings" -i "$interval" -W 5 "$(host_address a)" >"$log" &
+  pinging=$!
+  LAB_PIDS+=("$pinging")
+  wait_for 5 "the first pings" grep -qs icmp_seq=20 "$log"
+  expect "set link queues" "$(cli a "set link ib0 queues $queues")" ""
+  wait_for 10 "node b to send to QPN $qpn" peer_qpn_is b 10.0.0.1 "$qpn"
+  kill -0 "$pinging" || fail "the pings ended before node b had moved"
+  wait "$pinging" || fail "$(<"$log")"
+  row "pings while node a changes to $queues queues" grep -o '[0-9]* received' "$log"
+  expect "pings" "$(grep -o '[0-9]* received' "$log")" "$pings received"
+}

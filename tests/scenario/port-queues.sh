@@ -85,11 +85,10 @@ expect "queue pairs of the flows" "$(cut -f 1 <<<"$pairs" | sort -u | wc -l)" 2
 # them by its own queue of the port.
 expect "worker that serves node b" "$(cli a "show neigh json" | json '[x["worker"] for x in d if x["address"] == "10.0.0.2"][0]')" 0
 own=$(link_field a qpn)
-peer_of_b() { cli b "show neigh json" | json '[x["qpn"] for x in d if x["address"] == "10.0.0.1"][0]'; }
 b_sends_to_its_worker() {
   # An unanswered ping ends with status 1.
   in_host b ping -q -c 1 -W 1 192.168.1.2 || (($? == 1))
-  [[ $(peer_of_b) != "$own" ]]
+  [[ $(peer_qpn b 10.0.0.1) != "$own" ]]
 }
 wait_for 60 "node b to send to worker $serves" b_sends_to_its_worker
 # from_link WORKER: packets that the worker has received on the link.
@@ -133,21 +132,11 @@ done
 
 # --- All neighbours and groups move to one queue pair, and back. No ping is lost meanwhile.
 expect "queues" "$(link_field a queues)" 2
-b_sends_to() { [[ $(peer_of_b) == "$1" ]]; }
-elsewhere=$(peer_of_b)
+elsewhere=$(peer_qpn b 10.0.0.1)
 [[ $elsewhere != "$own" ]] || fail "node b sends to QPN $own, that of worker 1"
 for step in 1 2; do
-  in_host b ping -c 500 -i 0.02 -W 5 192.168.1.2 >"$LAB_DIR/move$step.ping" &
-  pinging=$!
-  LAB_PIDS+=("$pinging")
-  wait_for 5 "the first pings" grep -qs icmp_seq=20 "$LAB_DIR/move$step.ping"
-  expect "set link queues" "$(cli a "set link ib0 queues $step")" ""
   if ((step == 1)); then to=$own; else to=$elsewhere; fi
-  wait_for 10 "node b to send to QPN $to" b_sends_to "$to"
-  kill -0 "$pinging" || fail "the pings ended before node b had moved"
-  wait "$pinging" || fail "$(<"$LAB_DIR/move$step.ping")"
-  row "pings while node a changes to $step queues" grep -o '[0-9]* received' "$LAB_DIR/move$step.ping"
-  expect "pings" "$(grep -o '[0-9]* received' "$LAB_DIR/move$step.ping")" "500 received"
+  ping_over_move 500 0.02 $step "$to"
   workers=$(cli a "show group ib0 json" | json "len({x['worker'] for x in d})")
   expect "workers with groups" "$workers" "$step"
 done

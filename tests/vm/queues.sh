@@ -32,28 +32,14 @@ expect "how node a reaches node b" "$(mode_of a 10.0.0.2)" UD
 expect "queues" "$(link_field a queues)" 2
 
 first=$(link_field a qpn)
-peer_of_b() { cli b "show neigh json" | json "[x['qpn'] for x in d if x['address'] == '10.0.0.1'][0]"; }
-named_another() { reaches b a && [[ $(peer_of_b) != "$first" ]]; }
+named_another() { reaches b a && [[ $(peer_qpn b 10.0.0.1) != "$first" ]]; }
 wait_for 60 "node b to send to worker 0" named_another
-second=$(peer_of_b)
+second=$(peer_qpn b 10.0.0.1)
 row "queue pairs" echo "$first of worker 1, $second of worker 0"
 row "ping, received by worker 0" ping_all b "$(host_address a)"
 iperf_server a
 row "iperf3 TCP, received by worker 0" tcp_rate b "$(host_address a)" 2
 
-b_sends_to() { [[ $(peer_of_b) == "$1" ]]; }
-pings=100
-for step in 1 2; do
-  in_host b ping -c $pings -i 0.05 -W 10 "$(host_address a)" >"$LAB_DIR/move$step.ping" &
-  pinging=$!
-  LAB_PIDS+=("$pinging")
-  wait_for 10 "the first pings" grep -qs icmp_seq=10 "$LAB_DIR/move$step.ping"
-  expect "set link queues" "$(cli a "set link ib0 queues $step")" ""
-  if ((step == 1)); then to=$first; else to=$second; fi
-  wait_for 10 "node b to send to QPN $to" b_sends_to "$to"
-  kill -0 "$pinging" || fail "the pings ended before node b had moved"
-  wait "$pinging" || fail "$(<"$LAB_DIR/move$step.ping")"
-  row "pings while node a changes to $step queues" grep -o '[0-9]* received' "$LAB_DIR/move$step.ping"
-  expect "pings" "$(grep -o '[0-9]* received' "$LAB_DIR/move$step.ping")" "$pings received"
-done
+ping_over_move 150 0.05 1 "$first"
+ping_over_move 150 0.05 2 "$second"
 vm_stop

@@ -51,22 +51,24 @@ void ipoib_to_ethernet6(benchmark::State& state) {
   run(state, node, state.range(2), node.eth0.sent);
 }
 
-// Every packet is handed on after it is received, and routed in the next loop.
-
-void spread_from_ethernet(benchmark::State& state) {
-  Node node{static_cast<std::size_t>(state.range(0)), Traffic::k4, Encapsulation::kTypeFirst, true};
-  node.feed(node.eth0.source, state.range(1), true);
+/// Every packet is handed on after it is received, and routed in the next loop.
+void spread(benchmark::State& state, Traffic traffic) {
+  Node node{static_cast<std::size_t>(state.range(0)), traffic, Encapsulation::kTypeFirst, true};
+  if (traffic == Traffic::k6)
+    node.feed6(node.eth0.source, state.range(1), true);
+  else
+    node.feed(node.eth0.source, state.range(1), true);
   node.set_burst(state.range(2));
   node.worker->iterate();
   run(state, node, state.range(2), node.ib0.sent);
 }
 
+void spread_from_ethernet(benchmark::State& state) {
+  spread(state, Traffic::k4);
+}
+
 void spread_from_ethernet6(benchmark::State& state) {
-  Node node{static_cast<std::size_t>(state.range(0)), Traffic::k6, Encapsulation::kTypeFirst, true};
-  node.feed6(node.eth0.source, state.range(1), true);
-  node.set_burst(state.range(2));
-  node.worker->iterate();
-  run(state, node, state.range(2), node.ib0.sent);
+  spread(state, Traffic::k6);
 }
 
 // The link speaks the dialect of 2001.

@@ -308,6 +308,15 @@ class SpreadChanges : public SpreadTest {
     now = rte_rdtsc() + rte_get_tsc_hz();
   }
   void step(std::size_t number) { worker(number).iterate(now); }
+  /// Changes the workers while a packet of the flow is in the ring to worker 1, and feeds the next
+  /// one.
+  void change_on_the_way(std::uint64_t workers) {
+    begin_changes(0b010);
+    receive(kEth0, frame(1, 1));
+    step(0);
+    worker().spread_over(workers);
+    receive(kEth0, frame(1, 2));
+  }
   std::uint64_t now = 0;
 };
 
@@ -356,11 +365,7 @@ TEST_F(SpreadChanges, P14_KeepTheOrderOfEachFlow) {
 
 // Packets that it read while another worker still has earlier ones would overtake them.
 TEST_F(SpreadChanges, P14_WaitUntilEarlierPacketsHaveLeft) {
-  begin_changes(0b010);
-  receive(kEth0, frame(1, 1));
-  step(0);
-  worker().spread_over(0);
-  receive(kEth0, frame(1, 2));
+  change_on_the_way(0);
   for (int i = 0; i < 3; ++i) step(0);
   EXPECT_EQ(worker().stats().rx_packets.get(), 1U) << "the first one is in the ring to worker 1";
   step(1);
@@ -394,11 +399,7 @@ TEST_F(SpreadChanges, P14_WaitForTheLoopsOfAllWorkers) {
 }
 
 TEST_F(SpreadChanges, P14_AWorkerThatHangsDelaysThisOneABit) {
-  begin_changes(0b010);
-  receive(kEth0, frame(1, 1));
-  step(0);
-  worker().spread_over(0);
-  receive(kEth0, frame(1, 2));
+  change_on_the_way(0);
   step(0);
   now += rte_get_tsc_hz() / 250;
   step(0);
@@ -412,11 +413,7 @@ TEST_F(SpreadChanges, P14_AWorkerThatHangsDelaysThisOneABit) {
 
 // Management wants the former workers again before the pause is over.
 TEST_F(SpreadChanges, P14_AreGivenUpIfTheFormerWorkersAreWantedAgain) {
-  begin_changes(0b010);
-  receive(kEth0, frame(1));
-  step(0);
-  worker().spread_over(0b100);
-  receive(kEth0, frame(1));
+  change_on_the_way(0b100);
   step(0);
   EXPECT_EQ(handed_on(), 1U);
   worker().spread_over(0b010);
