@@ -203,7 +203,7 @@ peer_qpn_is() { [[ $(peer_qpn "$1" "$2") == "$3" ]]; }
 # another number of queues. Fails if node b does not send to QPN then, if the pings end before, or if one is lost.
 ping_over_move() {
   local pings=$1 interval=$2 queues=$3 qpn=$4 log=$LAB_DIR/move$3.ping pinging
-  in_host b ping -c "$pings" -i "$interval" -W 5 "$(host_address a)" >"$log" &
+  in_host b ping -c "$pings" -i "$interval" -W $((5 * LAB_PATIENCE)) "$(host_address a)" >"$log" &
   pinging=$!
   LAB_PIDS+=("$pinging")
   wait_for 5 "the first pings" grep -qs icmp_seq=20 "$log"
