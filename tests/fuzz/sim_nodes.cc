@@ -60,9 +60,9 @@ void start_once() {
   require(started);
 }
 
-Result<std::unique_ptr<fabric::Hca>> make_timed_soft(const HcaConfig& config,
-                                                     const HcaResources& r) {
-  auto hca = make_soft_by(config, r, &read_sim_tsc);
+Result<std::unique_ptr<fabric::Hca>> make_watched_soft(const HcaConfig& config,
+                                                       const HcaResources& r) {
+  auto hca = make_timed_soft(config, r);
   if (hca) made_last = static_cast<const soft::SoftHca*>(hca->get());
   return hca;
 }
@@ -241,7 +241,7 @@ SimNodes::SimNodes() {
     side.workers = 2 - i;
     side.cable = std::make_unique<FarEnd>("c" + std::to_string(i) + "_" + number);
     side.port = std::make_unique<FarEnd>("e" + std::to_string(i) + "_" + number);
-    auto node = SteppedNode::create(config(i), make_timed_soft, &read_sim_tsc, i + 1);
+    auto node = SteppedNode::create(config(i), make_watched_soft, &read_sim_tsc, i + 1);
     require(node.has_value());
     side.stepped = std::move(*node);
     side.hca = made_last;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "app/soft_hca_config.h"
+#include "tests/support/sim_tsc.h"
 
 namespace ipoib::mgmt {
 
@@ -23,6 +24,11 @@ inline Result<std::unique_ptr<fabric::Hca>> make_soft_by(const HcaConfig& config
 inline Result<std::unique_ptr<fabric::Hca>> make_soft(const HcaConfig& config,
                                                       const HcaResources& r) {
   return make_soft_by(config, r, nullptr);
+}
+/// Its time is test::sim_tsc.
+inline Result<std::unique_ptr<fabric::Hca>> make_timed_soft(const HcaConfig& config,
+                                                            const HcaResources& r) {
+  return make_soft_by(config, r, &ipoib::test::read_sim_tsc);
 }
 
 }  // namespace ipoib::mgmt

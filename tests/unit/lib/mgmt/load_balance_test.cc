@@ -19,24 +19,24 @@ namespace {
 /// Time passes by ticks only. Both workers have a queue pair of ib0, and hosts with the LIDs 9 to 24
 /// are its neighbours.
 struct LoadTest : SharedPortFixture {
-  static Result<std::unique_ptr<fabric::Hca>> make_timed(const HcaConfig& c,
-                                                         const HcaResources& r) {
-    return make_soft_by(c, r, &test::read_sim_tsc);
-  }
   void start() {
-    test::sim_tsc = 77 * rte_get_tsc_hz();
     rte_srand(1);  // The keys of hashes.
     NodeConfig c = config();
-    c.hcas[0].wire = wide.name;
     for (std::uint16_t lid = 9; lid < 25; ++lid)
-      c.neighbours.push_back({"ib0", host(lid),
-                              fmt::format("00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:"
-                                          "0c:{:02x}",
-                                          lid),
-                              lid});
-    begin(c, make_timed, &test::read_sim_tsc);
+      c.neighbours.push_back({"ib0", host(lid), address_of(lid, 0x00), lid});
+    bring_up(c);
+  }
+  void bring_up(NodeConfig c) {
+    test::sim_tsc = 77 * rte_get_tsc_hz();
+    c.hcas[0].wire = wide.name;
+    begin(c, make_timed_soft, &test::read_sim_tsc);
     for (int i = 0; i < 500; ++i) tick();
     ASSERT_EQ(link().state, "up");
+  }
+  /// `flags`: 0x80 offers RC.
+  static std::string address_of(std::uint16_t lid, unsigned flags) {
+    return fmt::format("{:02x}:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0c:{:02x}", flags,
+                       lid);
   }
   static wire::IpAddr host(std::uint16_t lid) { return wire::IpAddr::v4(0x0a00'0000U + lid); }
   LinkInfo link() const { return node->faces.view.links()[0]; }
@@ -48,9 +48,6 @@ struct LoadTest : SharedPortFixture {
   /// each queue of the cable.
   void give_packets(std::uint16_t from) {
     for (rte_ring* ring : wide.in) give(ring, cable_frame(link(), link().qpn, from));
-  }
-  void give_packet(rte_ring* ring, std::uint16_t from, std::span<const std::byte> payload) {
-    give(ring, cable_frame(link(), link().qpn, from, payload));
   }
   /// A host whose packets worker 0 receives.
   std::uint16_t host_of_worker_0() const {
@@ -83,20 +80,14 @@ struct LoadTest : SharedPortFixture {
 };
 
 TEST_F(LoadTest, P14_WorkerThatHangsGetsNoNewConnections) {
-  test::sim_tsc = 77 * rte_get_tsc_hz();
   NodeConfig c = config();
-  c.hcas[0].wire = wide.name;
   c.links[0].mode = LinkMode::kConnectedRc;
   c.links[0].connection.open = link::OpenPolicy::kAlways;
-  begin(c, make_timed, &test::read_sim_tsc);
-  for (int i = 0; i < 500; ++i) tick();
-  ASSERT_EQ(link().state, "up");
+  bring_up(c);
   const auto connect = [this](std::uint16_t first) {
     for (std::uint16_t lid = first; lid < first + 4; ++lid)
-      EXPECT_TRUE(node->parts->links[0]->control().add_static(
-          host(lid),
-          fmt::format("80:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0c:{:02x}", lid), lid,
-          0, node->parts->now()));
+      EXPECT_TRUE(node->parts->links[0]->control().add_static(host(lid), address_of(lid, 0x80), lid,
+                                                              0, node->parts->now()));
     std::map<unsigned, unsigned> of_worker;
     node->runner.run_once();
     for (const link::ConnectionInfo& row : node->faces.view.connections("ib0"))
@@ -162,18 +153,20 @@ struct HotNeighbourTest : LoadTest {
       const std::size_t workers = spread_over().empty() ? 1 : spread_over().size();
       for (unsigned k = 0; k < n * workers; ++k) {
         const std::uint8_t flow = next_flow++ % kFlows;
-        const auto packet = fwd::test::Ip4{.src = "10.0.0.9",
-                                           .dst = "192.168.1.77",
-                                           .id = next_id[flow]++,
-                                           .first_payload = flow}
-                                .bytes();
-        give_packet(wide.in[flow % 2], lid, fwd::test::encapsulated(0x0800, packet));
+        give_flow(wide.in[flow % 2], flow, next_id[flow]++);
       }
       tick();
       for (std::size_t queue = 0; queue < 2; ++queue)
         while (rte_mbuf* const m = test::next_of(port.out[queue])) look_at(test::take(m), queue);
       for (rte_ring* ring : wide.out) test::empty(ring);
     }
+  }
+  /// The host sends a packet of the flow by a queue of the cable.
+  void give_flow(rte_ring* ring, std::uint8_t flow, std::uint16_t id) {
+    const auto packet =
+        fwd::test::Ip4{.src = "10.0.0.9", .dst = "192.168.1.77", .id = id, .first_payload = flow}
+            .bytes();
+    give(ring, cable_frame(link(), link().qpn, lid, fwd::test::encapsulated(0x0800, packet)));
   }
   void look_at(const std::vector<std::byte>& frame, std::size_t queue) {
     const auto hdr = wire::read<wire::Ipv4Hdr>(frame, 14);
@@ -232,11 +225,7 @@ TEST_F(HotNeighbourTest, P14_IsDividedByFlow) {
 TEST_F(HotNeighbourTest, P14_PacketsWaitInTheCableDuringAPause) {
   fwd::Worker& w = *node->parts->workers.all()[0].worker;
   const auto give_flows = [this] {
-    for (std::uint8_t flow = 0; flow < kFlows; ++flow) {
-      const auto packet =
-          fwd::test::Ip4{.src = "10.0.0.9", .dst = "192.168.1.77", .first_payload = flow}.bytes();
-      give_packet(wide.in[0], lid, fwd::test::encapsulated(0x0800, packet));
-    }
+    for (std::uint8_t flow = 0; flow < kFlows; ++flow) give_flow(wide.in[0], flow, 0);
   };
   const auto loop = [&w] {
     for (int i = 0; i < 10; ++i) w.iterate(test::sim_tsc);

@@ -21,12 +21,9 @@ namespace trace = msg::trace;
 struct PacketTraceTest : NodeFixture {
   PacketTraceTest() {
     sim_tsc = 77 * rte_get_tsc_hz();
-    const auto timed = [](const HcaConfig& config, const HcaResources& r) {
-      return make_soft_by(config, r, &read_sim_tsc);
-    };
     NodeConfig c = config();
     c.links[0].addresses.push_back(*wire::parse_prefix("fd00:a::1/64"));
-    auto made = SteppedNode::create(c, timed, &read_sim_tsc);
+    auto made = SteppedNode::create(c, make_timed_soft, &read_sim_tsc);
     EXPECT_TRUE(made) << made.error().what;
     node = std::move(*made);
     node->start();

@@ -69,12 +69,9 @@ struct SegmentsTest : NodeFixture {
     sim_tsc = 77 * rte_get_tsc_hz();
     const HcaFactory limited =
         [this](const HcaConfig& h, const HcaResources& r) -> Result<std::unique_ptr<fabric::Hca>> {
-      auto soft = make_soft_by(h, r, &read_sim_tsc);
+      auto soft = make_timed_soft(h, r);
       if (!soft) return soft;
       return std::make_unique<LimitedHca>(std::move(*soft), max_segments);
-    };
-    const HcaFactory plain = [](const HcaConfig& h, const HcaResources& r) {
-      return make_soft_by(h, r, &read_sim_tsc);
     };
     const std::string far = far_cable();
     for (unsigned i : {0U, 1U}) {
@@ -91,7 +88,8 @@ struct SegmentsTest : NodeFixture {
         c.hcas[0].subnet_administrator = false;
         c.links[0].addresses = {*wire::parse_prefix("10.0.0.2/24")};
       }
-      auto node = SteppedNode::create(c, i == 0 ? limited : plain, &read_sim_tsc, i + 1);
+      auto node = SteppedNode::create(c, i == 0 ? limited : HcaFactory{make_timed_soft},
+                                      &read_sim_tsc, i + 1);
       ASSERT_TRUE(node) << node.error().what;
       nodes.push_back(std::move(*node));
       nodes.back()->start();

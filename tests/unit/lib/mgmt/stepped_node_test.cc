@@ -16,11 +16,6 @@ namespace {
 using ipoib::test::read_sim_tsc;
 using ipoib::test::sim_tsc;
 
-Result<std::unique_ptr<fabric::Hca>> make_timed_soft(const HcaConfig& config,
-                                                     const HcaResources& r) {
-  return make_soft_by(config, r, &read_sim_tsc);
-}
-
 struct SteppedNodeTest : NodeFixture {
   static std::unique_ptr<SteppedNode> make(const NodeConfig& c, unsigned instance = 0) {
     sim_tsc = 77 * rte_get_tsc_hz();
