@@ -29,7 +29,8 @@ class WorkersOfAPort : public SoftFixture {
     c.rx_queues = c.workers = c.readers = 2;
     c.qsbr = rcu_.get();
     node_ = make_node(c);
-    queues_ = {node_.queue, node_.hca->create_ud_queue({.worker = 1}).value()};
+    queues_ = {node_.queue,
+               node_.hca->create_ud_queue({.worker = 1, .first = node_.queue}).value()};
     ASSERT_TRUE(node_.hca->set_qkey(*queues_[1], kQkey));
     own_ = ah_to(node_, kLid[0]);
   }
