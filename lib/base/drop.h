@@ -89,6 +89,7 @@ enum class Drop : std::uint8_t {
   kInterfaceDown,    ///< Received on an interface that was taken down (`link down`).
   kPuntRingFull,     ///< Ring to the management lcore full.
   kPuntRateLimited,  ///< Limit of a kind of punts, or of echo replies to groups.
+  kArpForOthers,     ///< ARP of an unknown host that neither asks for nor claims an own address.
   kHandoffRingFull,  ///< Ring to another worker full.
   kNoMbuf,
   kTxSegments,  ///< More mbufs than the egress device sends, even after a copy.
@@ -169,6 +170,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "interface_down",
                                                                         "punt_ring_full",
                                                                         "punt_rate_limited",
+                                                                        "arp_for_others",
                                                                         "handoff_ring_full",
                                                                         "no_mbuf",
                                                                         "tx_segments"};

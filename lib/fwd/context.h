@@ -46,7 +46,7 @@ struct Context {
         counters(config.interfaces.size() + 1),
         trace{config},
         tx{config, counters, trace},
-        punt{config, stats.punts, trace} {}
+        punt{config, *neighbours, stats.punts, trace} {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 

@@ -78,7 +78,11 @@ void ip6_deliver(Context& c, const Ingress& in, rte_mbuf* m, bool group) noexcep
   const std::uint8_t min = kNdLen[icmp->type - std::size_t{kFirstNd}];
   if (hdr.hop_limit != 255 || m->nb_segs != 1 || m->pkt_len < icmp->offset + min)
     return drop(c, in, m, Drop::kNdInvalid);
-  c.punt.nd(in, m, group);
+  const bool advertises =
+      icmp->type == static_cast<std::uint8_t>(wire::Icmp6Type::kNeighbourAdvertisement);
+  c.punt.nd(
+      in, m, group,
+      advertises ? *rte_pktmbuf_mtod_offset(m, const wire::IpAddr*, icmp->offset + 8) : hdr.src);
 }
 
 }  // namespace ipoib::fwd

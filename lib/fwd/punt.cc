@@ -2,14 +2,22 @@
 #include "lib/fwd/punt.h"
 
 #include <rte_cycles.h>
+#include <rte_random.h>
 #include <rte_ring.h>
 #include <rte_ring_elem.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "lib/fabric/packet_meta.h"
+#include "lib/table/neighbour_table.h"
+#include "lib/table/own_addresses.h"
+#include "lib/wire/arp.h"
+#include "lib/wire/iba.h"
+#include "lib/wire/ipoib.h"
 
 namespace ipoib::fwd {
 namespace {
@@ -22,50 +30,178 @@ msg::Up message(msg::Up::Kind kind, table::InterfaceId iface, rte_mbuf* m) noexc
   return up;
 }
 
-/// The high half of a product depends on all bits of its factors.
-std::uint64_t mix(std::uint64_t seed, const wire::IpAddr& addr) noexcept {
-  std::uint64_t high, low;
-  std::memcpy(&high, addr.bytes.data(), sizeof(high));
-  std::memcpy(&low, addr.bytes.data() + sizeof(high), sizeof(low));
-  const std::uint64_t sum = high * 0x9e37'79b9'7f4a'7c15ULL + (low ^ seed);
-  return sum * 0xff51'afd7'ed55'8ccdULL;
+/// The IPv4 addresses of an ARP record, in the order in which they are written.
+struct ArpAddresses {
+  bool rarp;  ///< Or no ARP at all.
+  std::uint32_t first, second;
+};
+
+/// Reads them without a check of the rest, which is management's. Empty: the packet is too short.
+std::optional<ArpAddresses> arp_addresses(const InterfaceEntry& entry, const rte_mbuf* m) noexcept {
+  constexpr std::size_t kHeaderLen = 8, kIpLen = sizeof(wire::Be32);
+  const std::span octets{rte_pktmbuf_mtod(m, const std::byte*), m->data_len};
+  std::size_t hw_len = wire::hw_len(wire::LinkKind::kEthernet);
+  if (entry.kind == InterfaceKind::kIpoib) {
+    hw_len = wire::hw_len(wire::LinkKind::kInfiniband);
+    // The draft of 2001 has two lengths, and records without padding.
+    if (entry.encapsulation == wire::Encapsulation::kTypeLast)
+      hw_len = (std::max(octets.size(), kHeaderLen + 2 * kIpLen) - kHeaderLen) / 2 - kIpLen;
+  }
+  const auto op = wire::read<wire::Be16>(octets, kHeaderLen - sizeof(wire::Be16));
+  const auto first = wire::read<wire::Be32>(octets, kHeaderLen + hw_len);
+  const auto second = wire::read<wire::Be32>(octets, kHeaderLen + 2 * hw_len + kIpLen);
+  if (!op || !first || !second) return std::nullopt;
+  const bool arp = *op == wire::Be16{static_cast<std::uint16_t>(wire::ArpOp::kRequest)} ||
+                   *op == wire::Be16{static_cast<std::uint16_t>(wire::ArpOp::kReply)};
+  return ArpAddresses{!arp, first->host(), second->host()};
+}
+
+/// The source of an IP packet. Shape: at least a header of its version.
+wire::IpAddr ip_sender(const rte_mbuf* m) noexcept {
+  const auto* const v4 = rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
+  if (v4->version() == 4) return wire::IpAddr::v4(v4->src.host());
+  return rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->src;
+}
+
+/// The source of the frame whose header is in front of the data.
+const std::byte* ethernet_source(const rte_mbuf* m) noexcept {
+  return rte_pktmbuf_mtod(m, const std::byte*) - sizeof(wire::Be16) - sizeof(wire::MacAddr);
+}
+
+/// The sender of a packet on its link as an address: MAC address, LID and QPN, or GID on a link layer
+/// without LIDs.
+wire::IpAddr link_sender(const InterfaceEntry& entry, rte_mbuf* m) noexcept {
+  wire::IpAddr sender{};
+  if (entry.kind == InterfaceKind::kIpoib) {
+    const auto& rx = fabric::meta_of(m).rx;
+    if (rx.slid == 0 && rx.grh_offset >= sizeof(wire::Grh)) {
+      const std::byte* const grh =
+          rte_pktmbuf_mtod(m, const std::byte*) - sizeof(wire::IpoibHdr) - rx.grh_offset;
+      std::memcpy(sender.bytes.data(), grh + offsetof(wire::Grh, sgid), sizeof(wire::Gid));
+      return sender;
+    }
+    const std::uint64_t port = std::uint64_t{rx.slid} << 32 | rx.src_qpn;
+    std::memcpy(sender.bytes.data(), &port, sizeof(port));
+  } else {
+    std::memcpy(sender.bytes.data(), ethernet_source(m), sizeof(wire::MacAddr));
+  }
+  return sender;
 }
 
 }  // namespace
 
-Punt::Punt(const WorkerConfig& config, Counter& punts, Tracer& trace)
+Punt::Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, Counter& punts,
+           Tracer& trace)
     : ring_{config.up},
       interfaces_{config.interfaces},
+      own_addresses_{*config.own_addresses},
+      neighbours_{neighbours},
       settings_{*config.settings},
       doorbell_{*config.doorbell},
       punts_{punts},
       trace_{trace},
-      per_key_{config.punt.neighbour_per_key},
-      multicast_again_{config.punt.multicast_again},
-      redirect_again_{config.punt.redirect_again},
+      limits_{config.punt},
       interval_tsc_{rte_get_tsc_hz() * config.punt.interval_us / 1'000'000},
-      keys_(std::size_t{1} << kKeyBits) {
-  const auto at = [this](Kind kind) -> std::uint32_t& {
-    return limit_[static_cast<std::size_t>(kind)];
+      of_interface_(config.interfaces.size() + 1),
+      factor_{rte_rand() | 1},
+      keys_(static_cast<std::size_t>(Use::kCount) << kKeyBits) {
+  const auto set = [&](Budget budget, std::uint32_t limit) {
+    limit_[static_cast<std::size_t>(budget)] =
+        std::max(limit / std::min(config.workers, limits_.max_parts), 1U);
   };
-  at(Kind::kNeighbourWanted) = config.punt.neighbour;
-  at(Kind::kArp) = config.punt.arp;
-  at(Kind::kLocal) = config.punt.local;
-  at(Kind::kMembership) = config.punt.membership;
-  at(Kind::kNd) = config.punt.nd;
-  at(Kind::kIcmpError) = config.punt.icmp_error;
-  at(Kind::kMulticastUnknown) = config.punt.multicast;
-  at(Kind::kRedirectWanted) = config.punt.redirect;
+  set(Budget::kNeighbourWanted, limits_.neighbour);
+  set(Budget::kArp, limits_.arp);
+  set(Budget::kLocal, limits_.local);
+  set(Budget::kMembership, limits_.membership);
+  set(Budget::kNd, limits_.nd);
+  set(Budget::kIcmpError, limits_.icmp_error);
+  set(Budget::kTooBig, limits_.too_big);
+  set(Budget::kMulticastUnknown, limits_.multicast);
+  set(Budget::kRedirectWanted, limits_.redirect);
+  set(Budget::kKnownArp, limits_.known_arp);
+  set(Budget::kKnownNd, limits_.known_nd);
+}
+
+/// The high half of a product depends on all bits of its factors, and one of them is secret, so that
+/// nobody can choose IPv6 addresses with one key.
+std::uint64_t Punt::mix(std::uint64_t seed, const wire::IpAddr& addr) const noexcept {
+  std::uint64_t high, low;
+  std::memcpy(&high, addr.bytes.data(), sizeof(high));
+  std::memcpy(&low, addr.bytes.data() + sizeof(high), sizeof(low));
+  // Each step keeps different addresses of one half apart.
+  const std::uint64_t product = (low ^ seed) * factor_;
+  return ((product ^ product >> 32) + high) * factor_;
 }
 
 void Punt::begin_interval(std::uint64_t tsc) noexcept {
   interval_end_tsc_ = tsc + interval_tsc_;
   ++interval_;
-  left_ = limit_;
+  all_ = {};
+  std::ranges::fill(of_interface_, Budgets{});
+}
+
+std::uint32_t& Punt::used(const Ingress& in, Budget budget) noexcept {
+  Budgets& of_interface = of_interface_[std::min<std::size_t>(in.iface, interfaces_.size())];
+  return of_interface[static_cast<std::size_t>(budget)];
+}
+
+/// True if the interface has used half of the budget that the others have left.
+bool Punt::spent(const Ingress& in, Budget budget) noexcept {
+  const auto at = static_cast<std::size_t>(budget);
+  return used(in, budget) + all_[at] >= limit(budget);
+}
+
+/// Takes one of the packets that a key may have for this use in this interval. False: none is left.
+bool Punt::take(Use use, std::uint64_t key, std::uint32_t limit) noexcept {
+  KeyUse& packets = use_of(use, key, 1);
+  if (packets.used >= limit) return false;
+  ++packets.used;
+  return true;
+}
+
+/// Returns the neighbour with the address; null if there is none, or if another MAC address sent the
+/// packet.
+const table::Neighbour* Punt::neighbour(const Ingress& in, const rte_mbuf* m,
+                                        const wire::IpAddr& addr) noexcept {
+  const table::Neighbour* const n = neighbours_.lookup(in.iface, addr);
+  if (n == nullptr || n->state != table::NeighbourState::kValid ||
+      n->mode != table::NeighbourMode::kEthernet)
+    return n;
+  return std::memcmp(ethernet_source(m), n->mac.data(), n->mac.size()) == 0 ? n : nullptr;
+}
+
+/// Punts ARP or ND. A neighbour that has used its share, and all of them once theirs is used up,
+/// count as strangers.
+void Punt::resolution(const Ingress& in, const msg::Up& message, const table::Neighbour* from,
+                      Budget known) noexcept {
+  const wire::IpAddr sender = link_sender(interfaces_[in.iface], message.mbuf);
+  // Packets in the name of a neighbour, from other senders, do not use up its share.
+  if (from != nullptr && !spent(in, known) &&
+      take(Use::kKnown, mix(mix(in.iface, from->addr), sender), limits_.known_per_key) &&
+      push(in, message, known))
+    return;
+  if (!take(Use::kStranger, mix(in.iface, sender), limits_.stranger_per_source))
+    return drop(in, message.mbuf, Drop::kPuntRateLimited);
+  push_or_drop(in, message, budget_of(message.kind));
 }
 
 void Punt::arp(const Ingress& in, rte_mbuf* m) noexcept {
-  push_or_drop(in, message(Kind::kArp, in.iface, m));
+  const InterfaceEntry& entry = interfaces_[in.iface];
+  const auto addresses = arp_addresses(entry, m);
+  // In replies of the draft of 2001, the sender may come second.
+  const bool any_order = entry.encapsulation == wire::Encapsulation::kTypeLast;
+  const table::Neighbour* from = nullptr;
+  if (addresses) {
+    from = neighbour(in, m, wire::IpAddr::v4(addresses->first));
+    if (from == nullptr && any_order) from = neighbour(in, m, wire::IpAddr::v4(addresses->second));
+    const bool speaks_of_us =
+        own_addresses_.perhaps_v4(addresses->first) || own_addresses_.perhaps_v4(addresses->second);
+    const bool of_neighbour =
+        neighbours_.lookup(in.iface, wire::IpAddr::v4(addresses->first)) != nullptr;
+    if (!of_neighbour && !speaks_of_us && !any_order && !addresses->rarp)
+      return drop(in, m, Drop::kArpForOthers);
+  }
+  resolution(in, message(Kind::kArp, in.iface, m), from, Budget::kKnownArp);
 }
 
 /// InfiniBand devices have filled PacketMeta::rx; for other devices its content is undefined.
@@ -83,28 +219,31 @@ void Punt::fill_rx(const Ingress& in, rte_mbuf* m, bool group) const noexcept {
 void Punt::local(const Ingress& in, rte_mbuf* m, bool group) noexcept {
   if (in.iface == table::kNoInterface) return drop(in, m, Drop::kLocalFromSelf);
   fill_rx(in, m, group);
-  push_or_drop(in, message(Kind::kLocal, in.iface, m));
+  push_or_drop(in, message(Kind::kLocal, in.iface, m), Budget::kLocal);
 }
 
 void Punt::membership(const Ingress& in, rte_mbuf* m, bool group) noexcept {
   fill_rx(in, m, group);
-  push_or_drop(in, message(Kind::kMembership, in.iface, m));
+  push_or_drop(in, message(Kind::kMembership, in.iface, m), Budget::kMembership);
 }
 
-void Punt::nd(const Ingress& in, rte_mbuf* m, bool group) noexcept {
+void Punt::nd(const Ingress& in, rte_mbuf* m, bool group, const wire::IpAddr& speaker) noexcept {
   fill_rx(in, m, group);
-  push_or_drop(in, message(Kind::kNd, in.iface, m));
+  resolution(in, message(Kind::kNd, in.iface, m), neighbour(in, m, speaker), Budget::kKnownNd);
 }
 
 void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
                             const wire::IpAddr& addr, bool to_routers) noexcept {
-  KeyUse& use = use_of(mix(out_iface, addr), 1);
-  if (use.used >= per_key_) return drop(in, m, Drop::kNeighbourPending);
-  ++use.used;
+  if (!take(Use::kWanted, mix(out_iface, addr), limits_.neighbour_per_key))
+    return drop(in, m, Drop::kNeighbourPending);
+  const std::uint32_t share =
+      std::max(limit(Budget::kNeighbourWanted) / limits_.neighbour_senders, 1U);
+  if (!take(Use::kSource, mix(in.iface, ip_sender(m)), share))
+    return drop(in, m, Drop::kPuntRateLimited);
   fabric::meta_of(m).held = {in.iface, table::kNoInterface, to_routers};
   msg::Up up = message(Kind::kNeighbourWanted, out_iface, m);
   up.addr = addr;
-  push_or_drop(in, up);
+  push_or_drop(in, up, Budget::kNeighbourWanted);
 }
 
 void Punt::icmp_error(const Ingress& in, rte_mbuf* m, Drop reason,
@@ -117,26 +256,27 @@ void Punt::icmp_error(const Ingress& in, rte_mbuf* m, Drop reason,
   up.icmp_type = error.type;
   up.icmp_code = error.code;
   up.mtu = static_cast<std::uint16_t>(error.value);
-  if (spent(Kind::kIcmpError) || !push(up)) discard(m);
+  const Budget budget = reason == Drop::kIpTooBig ? Budget::kTooBig : Budget::kIcmpError;
+  if (spent(in, budget) || !push(in, up, budget)) discard(m);
 }
 
 void Punt::multicast_unknown(const Ingress& in, const wire::IpAddr& group,
                              const wire::IpAddr& source) noexcept {
-  if (spent(Kind::kMulticastUnknown)) return;
-  KeyUse& use = use_of(mix(mix(in.iface, group), source), multicast_again_);
+  if (spent(in, Budget::kMulticastUnknown)) return;
+  KeyUse& use = use_of(Use::kGroup, mix(mix(in.iface, group), source), limits_.multicast_again);
   if (use.used != 0) return;
   msg::Up up = message(Kind::kMulticastUnknown, in.iface, nullptr);
   up.addr = group;
   up.source = source;
-  if (push(up)) use.used = 1;
+  if (push(in, up, Budget::kMulticastUnknown)) use.used = 1;
 }
 
 bool Punt::may_redirect(const Ingress& in, const wire::IpAddr& source,
                         const wire::IpAddr& destination) noexcept {
-  if (spent(Kind::kRedirectWanted) || !settings_.redirects.load(std::memory_order_relaxed))
+  if (spent(in, Budget::kRedirectWanted) || !settings_.redirects.load(std::memory_order_relaxed))
     return false;
-  // The seeds differ from those of multicast sources.
-  KeyUse& use = use_of(mix(mix(~std::uint64_t{in.iface}, source), destination), redirect_again_);
+  KeyUse& use =
+      use_of(Use::kRedirect, mix(mix(in.iface, source), destination), limits_.redirect_again);
   return std::exchange(use.used, 1U) == 0;
 }
 
@@ -144,28 +284,40 @@ void Punt::redirect_wanted(const Ingress& in, rte_mbuf* copy,
                            const wire::IpAddr& next_hop) noexcept {
   msg::Up up = message(Kind::kRedirectWanted, in.iface, copy);
   up.addr = next_hop;
-  if (!push(up)) discard(copy);
+  if (!push(in, up, Budget::kRedirectWanted)) discard(copy);
 }
 
 /// Returns the uses of the key in the latest `intervals`, counted from its first use.
-Punt::KeyUse& Punt::use_of(std::uint64_t key, std::uint32_t intervals) noexcept {
-  KeyUse& use = keys_[key >> (64 - kKeyBits)];
-  if (use.key != key || interval_ - use.interval >= intervals) use = {key, interval_, 0};
-  return use;
+Punt::KeyUse& Punt::use_of(Use use, std::uint64_t key, std::uint32_t intervals) noexcept {
+  const std::size_t table = static_cast<std::size_t>(use) << kKeyBits;
+  KeyUse& entry = keys_[table | key >> (64 - kKeyBits)];
+  if (entry.key != key || interval_ - entry.interval >= intervals) entry = {key, interval_, 0};
+  return entry;
 }
 
-/// Local packets and ICMP errors, which any host may cause in any number, leave a quarter of the
-/// ring free for the messages that interfaces, neighbours and groups depend on.
-bool Punt::leaves_room(Kind kind) const noexcept {
-  if (kind != Kind::kLocal && kind != Kind::kIcmpError) return true;
-  return rte_ring_free_count(ring_) > rte_ring_get_capacity(ring_) / 4;
+/// Local packets, ICMP errors and redirects, which any host may cause in any number, leave half of
+/// the ring free. The messages with which hosts join groups or become neighbours, and those about
+/// sources of groups, leave a quarter, for those that neighbours depend on.
+bool Punt::leaves_room(Budget budget) const noexcept {
+  const unsigned capacity = rte_ring_get_capacity(ring_), room = rte_ring_free_count(ring_);
+  switch (budget) {
+    case Budget::kKnownArp:
+    case Budget::kKnownNd: return true;
+    case Budget::kNeighbourWanted:
+    case Budget::kArp:
+    case Budget::kNd:
+    case Budget::kMembership:
+    case Budget::kMulticastUnknown: return room > capacity / 4;
+    default: return room > capacity / 2;
+  }
 }
 
-bool Punt::push(const msg::Up& message) noexcept {
-  if (!leaves_room(message.kind) ||
+bool Punt::push(const Ingress& in, const msg::Up& message, Budget budget) noexcept {
+  if (!leaves_room(budget) ||
       rte_ring_sp_enqueue_elem(ring_, const_cast<msg::Up*>(&message), sizeof(message)) != 0)
     return false;
-  --left_[static_cast<std::size_t>(message.kind)];
+  ++used(in, budget);
+  ++all_[static_cast<std::size_t>(budget)];
   pushed_ = true;
   punts_.add(1);
   trace_.punted(message);
@@ -184,9 +336,9 @@ void Punt::discard(rte_mbuf* m) noexcept {
   rte_pktmbuf_free(m);
 }
 
-void Punt::push_or_drop(const Ingress& in, const msg::Up& message) noexcept {
-  if (spent(message.kind)) return drop(in, message.mbuf, Drop::kPuntRateLimited);
-  if (!push(message)) drop(in, message.mbuf, Drop::kPuntRingFull);
+void Punt::push_or_drop(const Ingress& in, const msg::Up& message, Budget budget) noexcept {
+  if (spent(in, budget)) return drop(in, message.mbuf, Drop::kPuntRateLimited);
+  if (!push(in, message, budget)) drop(in, message.mbuf, Drop::kPuntRingFull);
 }
 
 }  // namespace ipoib::fwd

@@ -2,10 +2,15 @@
 // Stage punt: passes packets that the worker cannot handle to the management lcore, within limits
 // that protect established flows against any load.
 //
+// The packets that keep neighbours alive come first: ARP and ND of a host that the worker's table of
+// neighbours has, which includes those that this node is asking for, have budgets and a part of the
+// ring that no packet of a stranger can use (RFC 6583 §7).
+//
 // A punted packet is not counted as a drop here, except for an ICMP error: that packet is counted
 // under the reason for which it could not be forwarded, whether or not management is asked for the
 // error, and under no other reason. A packet that should be punted and may not is counted once:
-// kNeighbourPending (limit of its neighbour), kPuntRateLimited (limit of its kind), kPuntRingFull.
+// kNeighbourPending (limit of its neighbour), kPuntRateLimited (limit of its kind or sender),
+// kPuntRingFull. ARP of unknown hosts among each other is not punted: kArpForOthers.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -19,6 +24,8 @@
 #include "lib/fwd/burst.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/msg/worker_messages.h"
+#include "lib/table/neighbour_table.h"
+#include "lib/table/own_addresses.h"
 #include "lib/wire/icmp_error.h"
 #include "lib/wire/ip.h"
 
@@ -27,7 +34,9 @@ namespace ipoib::fwd {
 /// Functions that are given a packet take ownership of it.
 class Punt {
  public:
-  Punt(const WorkerConfig& config, Counter& punts, Tracer& trace);
+  /// The references are kept.
+  Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, Counter& punts,
+       Tracer& trace);
 
   /// Starts a new interval when one is due.
   void begin_loop(std::uint64_t tsc) noexcept {
@@ -35,7 +44,8 @@ class Punt {
       begin_interval(tsc);
   }
 
-  /// `m` starts at the ARP header.
+  /// `m` starts at the ARP header. In a packet of an Ethernet interface, the frame's header is in
+  /// front of it; so in nd().
   void arp(const Ingress& in, rte_mbuf* m) noexcept;
   /// In the following functions `m` starts at the IP header. `group`: its destination is a group.
   /// For an Ethernet frame, PacketMeta::rx holds only that and the interface. A packet without an
@@ -43,7 +53,8 @@ class Punt {
   void local(const Ingress& in, rte_mbuf* m, bool group = false) noexcept;
   /// IGMP and MLD have their own limit, so that pings cannot keep hosts out of their groups.
   void membership(const Ingress& in, rte_mbuf* m, bool group) noexcept;
-  void nd(const Ingress& in, rte_mbuf* m, bool group) noexcept;
+  /// `speaker`: the target of a neighbour advertisement, the source of another message.
+  void nd(const Ingress& in, rte_mbuf* m, bool group, const wire::IpAddr& speaker) noexcept;
   void neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
                         const wire::IpAddr& addr, bool to_routers = false) noexcept;
   /// `error`: for the sender of the packet.
@@ -71,10 +82,30 @@ class Punt {
 
  private:
   using Kind = msg::Up::Kind;
-  static constexpr std::size_t kKinds = 8;
+  /// The budgets of the kinds of messages, in their order, of ARP and ND of neighbours, and of the
+  /// ICMP errors that path MTU discovery needs.
+  enum class Budget : std::uint8_t {
+    kNeighbourWanted,
+    kArp,
+    kLocal,
+    kMembership,
+    kNd,
+    kIcmpError,
+    kMulticastUnknown,
+    kRedirectWanted,
+    kKnownArp,
+    kKnownNd,
+    kTooBig,
+    kCount,
+  };
+  using Budgets = std::array<std::uint32_t, static_cast<std::size_t>(Budget::kCount)>;
 
-  /// Number of packets punted for one neighbour, multicast source or redirected flow since an
-  /// interval. Direct-mapped: a colliding key takes over the entry; the limit per kind holds
+  /// The uses of keys: a neighbour that is wanted, the sender of packets for such neighbours, a
+  /// neighbour that speaks, a stranger, a source of a group, a redirected flow.
+  enum class Use : std::uint8_t { kWanted, kSource, kKnown, kStranger, kGroup, kRedirect, kCount };
+
+  /// Number of packets punted for one neighbour, sender, multicast source or redirected flow since
+  /// an interval. Direct-mapped: a colliding key takes over the entry; the limit per kind holds
   /// anyway.
   struct KeyUse {
     std::uint64_t key = 0;
@@ -83,34 +114,47 @@ class Punt {
   };
   static constexpr unsigned kKeyBits = 12;
 
+  [[nodiscard]] std::uint64_t mix(std::uint64_t seed, const wire::IpAddr& addr) const noexcept;
   void begin_interval(std::uint64_t tsc) noexcept;
-  [[nodiscard]] KeyUse& use_of(std::uint64_t key, std::uint32_t intervals) noexcept;
-  [[nodiscard]] bool spent(Kind kind) const noexcept {
-    return left_[static_cast<std::size_t>(kind)] == 0;
+  [[nodiscard]] KeyUse& use_of(Use use, std::uint64_t key, std::uint32_t intervals) noexcept;
+  [[nodiscard]] static Budget budget_of(Kind kind) noexcept { return static_cast<Budget>(kind); }
+  [[nodiscard]] std::uint32_t& used(const Ingress& in, Budget budget) noexcept;
+  /// This worker's part of a limit.
+  [[nodiscard]] std::uint32_t limit(Budget budget) const noexcept {
+    return limit_[static_cast<std::size_t>(budget)];
   }
-  [[nodiscard]] bool leaves_room(Kind kind) const noexcept;
-  bool push(const msg::Up& message) noexcept;
+  [[nodiscard]] bool spent(const Ingress& in, Budget budget) noexcept;
+  [[nodiscard]] bool take(Use use, std::uint64_t key, std::uint32_t limit) noexcept;
+  [[nodiscard]] const table::Neighbour* neighbour(const Ingress& in, const rte_mbuf* m,
+                                                  const wire::IpAddr& addr) noexcept;
+  [[nodiscard]] bool leaves_room(Budget budget) const noexcept;
+  void resolution(const Ingress& in, const msg::Up& message, const table::Neighbour* from,
+                  Budget known) noexcept;
+  bool push(const Ingress& in, const msg::Up& message, Budget budget) noexcept;
   void drop(const Ingress& in, rte_mbuf* m, Drop reason) noexcept;
   void discard(rte_mbuf* m) noexcept;
   void fill_rx(const Ingress& in, rte_mbuf* m, bool group) const noexcept;
-  void push_or_drop(const Ingress& in, const msg::Up& message) noexcept;
+  void push_or_drop(const Ingress& in, const msg::Up& message, Budget budget) noexcept;
 
   rte_ring* ring_;
   std::span<const InterfaceEntry> interfaces_;
+  const table::OwnAddresses& own_addresses_;
+  table::NeighbourTable& neighbours_;
   const Settings& settings_;
   Doorbell& doorbell_;
   Counter& punts_;
   Tracer& trace_;
   bool pushed_ = false;
   std::uint32_t interval_ = 0;  ///< Number of the current one; keys start at 0, intervals at 1.
-  std::uint32_t per_key_;
-  std::uint32_t multicast_again_;
-  std::uint32_t redirect_again_;
+  PuntLimits limits_;
   std::uint64_t interval_tsc_;
   std::uint64_t interval_end_tsc_ = 0;
-  std::array<std::uint32_t, kKinds> limit_;
-  std::array<std::uint32_t, kKinds> left_{};
-  std::vector<KeyUse> keys_;
+  Budgets limit_{};
+  Budgets all_{};  ///< Used in this interval.
+  /// Used in this interval, by InterfaceId; the last element is for packets of no interface.
+  std::vector<Budgets> of_interface_;
+  std::uint64_t factor_;      ///< Secret factor of mix(), odd.
+  std::vector<KeyUse> keys_;  ///< A table for each use.
 };
 
 }  // namespace ipoib::fwd

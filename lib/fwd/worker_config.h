@@ -129,20 +129,34 @@ struct alignas(64) Settings {
   std::atomic<const Generator*> generator{nullptr};
 };
 
-/// Limits of the packets of each kind that a worker punts per interval, so that no storm reaches
-/// the management lcore. The worker drops and counts excess packets.
+/// Limits of the packets of each kind that all workers together punt per interval, so that no storm
+/// reaches the management lcore. Workers drop and count excess packets. The packets of one ingress
+/// interface take at most half of what the others have left of a limit, so that a storm on one
+/// leaves room for the others. More than `max_parts` workers have more in all. Limits that name one
+/// neighbour or source are those of each worker.
 struct PuntLimits {
   std::uint32_t interval_us = 100'000;
+  /// Workers that the limits are divided by, at most: ARP comes by one queue of most devices, however
+  /// many workers there are.
+  std::uint32_t max_parts = 8;
   std::uint32_t neighbour_per_key = 16;  ///< Packets for one unresolved neighbour.
-  std::uint32_t neighbour = 1024;        ///< Packets for all unresolved neighbours.
-  std::uint32_t icmp_error = 128;
+  std::uint32_t neighbour = 2048;        ///< Packets for all unresolved neighbours.
+  std::uint32_t neighbour_senders = 4;   ///< One sender may use this part of `neighbour`: a quarter.
+  std::uint32_t icmp_error = 256;
+  std::uint32_t too_big = 256;  ///< ICMP errors that path MTU discovery needs.
+  /// ARP and ND of neighbours: of hosts that workers know, or that this node has just asked for.
+  std::uint32_t known_per_key = 8;  ///< Limit of one neighbour.
+  std::uint32_t known_arp = 8192;
+  std::uint32_t known_nd = 8192;
+  /// ARP and ND of all other hosts.
+  std::uint32_t stranger_per_source = 64;  ///< Limit of one MAC address, or LID and QPN.
   std::uint32_t arp = 4096;
-  std::uint32_t local = 8192;
-  std::uint32_t membership = 4096;
   std::uint32_t nd = 4096;
-  std::uint32_t redirect = 32;
+  std::uint32_t local = 16'384;
+  std::uint32_t membership = 4096;
+  std::uint32_t redirect = 64;
   std::uint32_t redirect_again = 10;    ///< Intervals until a flow's sender gets another redirect.
-  std::uint32_t multicast = 64;         ///< Reports of sources of groups.
+  std::uint32_t multicast = 128;        ///< Reports of sources of groups.
   std::uint32_t multicast_again = 100;  ///< Intervals until a source is reported again.
 };
 
@@ -167,8 +181,9 @@ struct PolledHca {
     std::span<const InterfaceEntry> interfaces, unsigned worker);
 
 struct WorkerConfig {
-  unsigned number = 0;  ///< 0, 1, ...; also its thread id in `rcu`.
-  int socket = -1;      ///< NUMA node of its lcore and of its own tables; -1: any.
+  unsigned number = 0;   ///< 0, 1, ...; also its thread id in `rcu`.
+  unsigned workers = 1;  ///< Workers of the node, which divide the limits of `punt`.
+  int socket = -1;       ///< NUMA node of its lcore and of its own tables; -1: any.
   std::span<const InterfaceEntry> interfaces;  ///< All of the node, indexed by InterfaceId.
   /// Indexed by InterfaceId. The owner of an interface has a queue to send.
   std::vector<InterfaceQueues> queues;

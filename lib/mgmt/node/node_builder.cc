@@ -528,6 +528,7 @@ Status NodeBuilder::connect_workers() {
     WorkerHandle& handle = parts_.workers.all()[i];
     fwd::WorkerConfig config;
     config.number = i;
+    config.workers = n;
     config.socket = socket_of(i);
     config.interfaces = parts_.tables.entries;
     config.queues.resize(parts_.interfaces.size());

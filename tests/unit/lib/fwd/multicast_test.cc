@@ -106,7 +106,7 @@ class SourceLimits : public Multicast {
     // NOLINTNEXTLINE(bugprone-parent-virtual-call): Multicast::SetUp() starts the worker
     WorkerFixture::SetUp();
     configs[0].punt.interval_us = 3'600'000'000;
-    configs[0].punt.multicast = kSourcesPerInterval;
+    configs[0].punt.multicast = 2 * kSourcesPerInterval;  // One interface gets half.
     start();
   }
 };

@@ -5,17 +5,22 @@
 #include <rte_ring.h>
 #include <rte_ring_elem.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "lib/fwd/ip4_header.h"
+#include "lib/wire/arp.h"
 #include "tests/support/worker_fixture.h"
 
 namespace ipoib::fwd::test {
 namespace {
+
+constexpr std::string_view kOwn = "192.168.1.1";
 
 /// The stage without a worker's loop; the test supplies the time.
 class PuntTest : public WorkerFixture {
@@ -23,20 +28,57 @@ class PuntTest : public WorkerFixture {
   void SetUp() override {
     WorkerFixture::SetUp();
     start();
-    configs[0].punt = {.interval_us = 1000,
-                       .neighbour_per_key = 3,
-                       .neighbour = 8,
-                       .icmp_error = 2,
-                       .arp = 4,
-                       .local = 5,
-                       .membership = 6,
-                       .nd = 3};
+    own_addresses.add(wire::IpAddr::v4(addr(kOwn)));
+    auto table = table::NeighbourTable::create(64, 1, -1);
+    ASSERT_TRUE(table) << table.error().what;
+    neighbours_ = std::move(*table);
+    configs[0].punt.interval_us = 1000;
+    configs[0].punt.neighbour_per_key = 3;
+    configs[0].punt.neighbour_senders = 1;
+    // One interface may have half of each.
+    configs[0].punt.neighbour = 16;
+    configs[0].punt.icmp_error = 4;
+    configs[0].punt.arp = 8;
+    configs[0].punt.local = 10;
+    configs[0].punt.membership = 12;
+    configs[0].punt.nd = 6;
     make();
   }
   void make() {
     trace_.emplace(configs[0]);
-    punt_.emplace(configs[0], punts_, *trace_);
+    punt_.emplace(configs[0], *neighbours_, punts_, *trace_);
     punt_->begin_loop(now_);
+  }
+  /// Makes limits that no test reaches, of all kinds.
+  void without_limits() {
+    PuntLimits& l = configs[0].punt;
+    l.interval_us = 1000;
+    for (auto* limit : {&l.neighbour_per_key, &l.neighbour, &l.icmp_error,
+                        &l.known_per_key, &l.known_arp, &l.known_nd, &l.stranger_per_source, &l.arp,
+                        &l.nd, &l.local, &l.membership})
+      *limit = 100'000;
+    make();
+  }
+  void add_neighbour(table::NeighbourIndex index, std::string_view address,
+                     table::InterfaceId iface = kEth0) {
+    table::Neighbour n;
+    n.addr = *wire::parse_ip(address);
+    n.iface = iface;
+    n.state = table::NeighbourState::kIncomplete;
+    neighbours_->set(index, n);
+  }
+  /// A record as it is behind the Ethernet header of a frame from that MAC address.
+  rte_mbuf* arp(std::string_view sender, std::string_view target, std::uint8_t from = 0x10,
+                wire::ArpOp op = wire::ArpOp::kReply) {
+    const auto record = wire::build_arp({op, mac(from), addr(sender), mac(0xa0), addr(target)});
+    rte_mbuf* const m = mbuf(ethernet(mac(0xa0), mac(from), 0x0806, record));
+    rte_pktmbuf_adj(m, RTE_ETHER_HDR_LEN);
+    return m;
+  }
+  void nd(std::string_view speaker, std::uint8_t from = 0x10) {
+    rte_mbuf* const m = mbuf(ethernet(mac(0xa0), mac(from), 0x86dd, Ip6{}.bytes()));
+    rte_pktmbuf_adj(m, RTE_ETHER_HDR_LEN);
+    punt_->nd(in_, m, false, *wire::parse_ip(speaker));
   }
   void wanted(std::string_view address, table::InterfaceId iface = kIb0) {
     punt_->neighbour_wanted(in_, mbuf(Ip4{}.bytes()), iface, wire::IpAddr::v4(addr(address)));
@@ -48,6 +90,7 @@ class PuntTest : public WorkerFixture {
   Ingress in_{kEth0, counters_};
   Counter punts_;
   std::uint64_t now_ = 1'000'000;
+  std::unique_ptr<table::NeighbourTable> neighbours_;
   std::optional<Tracer> trace_;
   std::optional<Punt> punt_;
 };
@@ -83,10 +126,10 @@ TEST_F(PuntTest, P07_AllNeighboursTogetherAreLimited) {
 
 TEST_F(PuntTest, P07_KindsHaveLimitsOfTheirOwn) {
   for (int i = 0; i < 10; ++i) {
-    punt_->arp(in_, mbuf(Bytes(28)));
+    punt_->arp(in_, arp("192.168.1.9", kOwn));
     punt_->local(in_, mbuf(Ip4{}.bytes()));
     punt_->membership(in_, mbuf(Ip4{}.bytes()), true);
-    punt_->nd(in_, mbuf(Ip6{}.bytes()), true);
+    nd("fe80::9");
     punt_->icmp_error(in_, mbuf(Ip4{}.bytes()), Drop::kIpNoRoute,
                       wire::unreachable4(wire::IcmpUnreachable::kNet));
   }
@@ -102,17 +145,12 @@ TEST_F(PuntTest, P07_KindsHaveLimitsOfTheirOwn) {
 }
 
 TEST_F(PuntTest, P07_FullRingNeverBlocks) {
-  configs[0].punt = {.interval_us = 1000,
-                     .neighbour_per_key = 10'000,
-                     .neighbour = 10'000,
-                     .icmp_error = 10'000,
-                     .arp = 10'000,
-                     .local = 10'000};
-  make();
+  without_limits();
+  add_neighbour(1, "192.168.1.2");
   const unsigned room = rte_ring_free_count(up[0]);
-  for (unsigned i = 0; i < room; ++i) punt_->arp(in_, mbuf(Bytes(28)));
+  for (unsigned i = 0; i < room; ++i) punt_->arp(in_, arp("192.168.1.2", kOwn));
   EXPECT_EQ(lost(Drop::kPuntRingFull), 0U);
-  punt_->arp(in_, mbuf(Bytes(28)));
+  punt_->arp(in_, arp("192.168.1.2", kOwn));
   punt_->local(in_, mbuf(Ip4{}.bytes()));
   wanted("10.0.0.2");
   EXPECT_EQ(lost(Drop::kPuntRingFull), 3U);
@@ -122,20 +160,216 @@ TEST_F(PuntTest, P07_FullRingNeverBlocks) {
   EXPECT_EQ(punts_.get(), room);
 }
 
-/// Pings arrive faster than management handles them. There is still room in the ring for messages
-/// about memberships and neighbours.
-TEST_F(PuntTest, P07_PingsLeaveRoomInTheRing) {
-  configs[0].punt = {.interval_us = 1000, .arp = 10'000, .local = 10'000, .membership = 10'000};
-  make();
+/// Packets arrive faster than management handles them. Pings leave half of the ring to hosts that
+/// join groups or are new, and these leave a quarter to neighbours.
+TEST_F(PuntTest, P07_PingsAndStrangersLeaveRoomInTheRing) {
+  without_limits();
+  add_neighbour(1, "192.168.1.2");
+  add_neighbour(2, "fe80::2");
   const unsigned room = rte_ring_free_count(up[0]);
   for (unsigned i = 0; i < room; ++i) punt_->local(in_, mbuf(Ip4{}.bytes()));
+  EXPECT_NEAR(rte_ring_free_count(up[0]), room / 2, 1);
+  for (unsigned i = 0; i < room; ++i) {
+    punt_->arp(in_, arp("192.168.1.9", kOwn));
+    punt_->membership(in_, mbuf(Ip4{}.bytes()), true);
+    nd("fe80::9");
+    wanted("10.0.0.2");
+  }
+  EXPECT_NEAR(rte_ring_free_count(up[0]), room / 4, 1);
   const auto refused = lost(Drop::kPuntRingFull);
-  EXPECT_GE(refused, room / 4 - 1);
-  EXPECT_LE(refused, room / 4 + 1);
-  punt_->membership(in_, mbuf(Ip4{}.bytes()), true);
-  punt_->arp(in_, mbuf(Bytes(28)));
+  punt_->arp(in_, arp("192.168.1.2", kOwn));
+  nd("fe80::2");
   EXPECT_EQ(lost(Drop::kPuntRingFull), refused);
-  EXPECT_EQ(rte_ring_free_count(up[0]), refused - 2);
+}
+
+/// A host with any number of addresses floods an interface with ARP and ND. Neighbours there, and
+/// hosts that this node asks for, are still heard (RFC 6583 §7).
+TEST_F(PuntTest, P07_FloodOfStrangersLeavesNeighboursAlone) {
+  add_neighbour(1, "192.168.1.2");
+  add_neighbour(2, "fe80::2");
+  for (unsigned i = 0; i < 1'000; ++i) {
+    const auto from = static_cast<std::uint8_t>(i);
+    punt_->arp(in_, arp(fmt::format("192.168.3.{}", i % 250), kOwn, from));
+    nd(fmt::format("fe80::9:{:x}", i), from);
+  }
+  EXPECT_EQ(punted().size(), 4U + 3U);
+  const auto refused = lost(Drop::kPuntRateLimited);
+  punt_->arp(in_, arp("192.168.1.2", kOwn));
+  nd("fe80::2");
+  EXPECT_EQ(lost(Drop::kPuntRateLimited), refused);
+  EXPECT_EQ(punted().size(), 2U);
+  // An address of a neighbour on another interface makes no neighbour of its sender.
+  add_neighbour(3, "192.168.3.1", kIb0);
+  punt_->arp(in_, arp("192.168.3.1", kOwn));
+  EXPECT_EQ(punted().size(), 0U);
+}
+
+/// Records in the name of a neighbour do not use up the budget of the others.
+TEST_F(PuntTest, P07_OneNeighbourGetsItsShareOfArpAndNd) {
+  configs[0].punt.known_per_key = 5;
+  configs[0].punt.known_arp = configs[0].punt.known_nd = 24;
+  configs[0].punt.arp = configs[0].punt.nd = 2;
+  make();
+  add_neighbour(1, "192.168.1.2");
+  add_neighbour(2, "192.168.1.3");
+  add_neighbour(3, "fe80::2");
+  for (int i = 0; i < 100; ++i) punt_->arp(in_, arp("192.168.1.2", kOwn));
+  EXPECT_EQ(punted().size(), 5U + 1U) << "further ones count as those of a stranger";
+  punt_->arp(in_, arp("192.168.1.3", kOwn));
+  EXPECT_EQ(punted().size(), 1U);
+  for (int i = 0; i < 100; ++i) nd("fe80::2", 0x11);
+  EXPECT_EQ(punted().size(), 5U + 1U);
+}
+
+TEST_F(PuntTest, P07_OneStrangerGetsItsShareOfArpAndNd) {
+  configs[0].punt.stranger_per_source = 2;
+  make();
+  for (unsigned i = 0; i < 100; ++i) punt_->arp(in_, arp(fmt::format("192.168.3.{}", i), kOwn, 7));
+  EXPECT_EQ(punted().size(), 2U);
+  punt_->arp(in_, arp("192.168.3.200", kOwn, 8));
+  EXPECT_EQ(punted().size(), 1U);
+  nd("fe80::7", 7);
+  EXPECT_EQ(punted().size(), 0U) << "ARP and ND share it";
+  next_interval();
+  nd("fe80::7", 7);
+  EXPECT_EQ(punted().size(), 1U);
+}
+
+/// GIDs distinguish the ports of a link layer without LIDs.
+TEST_F(PuntTest, P16_OnePortIsOneStrangerOnAnIpoibLink) {
+  configs[0].punt.stranger_per_source = 2;
+  configs[0].punt.arp = 100;
+  make();
+  const Ingress link{kIb0, counters_};
+  std::uint32_t host = 0;
+  const auto speak = [&](std::uint16_t slid, std::uint32_t qpn, std::uint64_t guid) {
+    wire::Grh grh{};
+    grh.sgid = wire::Gid::of(wire::kDefaultGidPrefix, guid);
+    Bytes packet;
+    append(packet, grh);
+    const wire::LinkAddr from{0, wire::Be24{qpn}, grh.sgid};
+    const auto record =
+        wire::build_arp({wire::ArpOp::kRequest, wire::HwAddr{from}, addr("192.168.4.0") + ++host,
+                         wire::HwAddr{wire::LinkAddr{}}, addr(kOwn)});
+    packet.resize(packet.size() + sizeof(wire::IpoibHdr));
+    packet.insert(packet.end(), record.begin(), record.end());
+    rte_mbuf* const m = mbuf(packet);
+    rte_pktmbuf_adj(m, sizeof(wire::Grh) + sizeof(wire::IpoibHdr));
+    fabric::meta_of(m).rx = {.src_qpn = qpn,
+                             .slid = slid,
+                             .iface = kIb0,
+                             .sl = 0,
+                             .grh_offset = sizeof(wire::Grh),
+                             .multicast = true,
+                             .transport = fabric::Transport::kUd};
+    punt_->arp(link, m);
+  };
+  for (int i = 0; i < 10; ++i) speak(0, 7, 1);
+  EXPECT_EQ(punted().size(), 2U);
+  for (int i = 0; i < 10; ++i) speak(0, 7, 2);
+  EXPECT_EQ(punted().size(), 2U);
+  for (int i = 0; i < 10; ++i) speak(5, 7, 2);
+  EXPECT_EQ(punted().size(), 2U);
+  for (int i = 0; i < 10; ++i) speak(6, 7, 2);
+  EXPECT_EQ(punted().size(), 2U);
+}
+
+/// The sender of a scan is one, however many addresses it tries.
+TEST_F(PuntTest, P07_OneSenderGetsItsShareOfUnresolvedNeighbours) {
+  configs[0].punt.neighbour_senders = 4;
+  make();
+  const auto send = [this](std::string_view source, std::uint32_t to) {
+    punt_->neighbour_wanted(in_, mbuf(Ip4{.src = source}.bytes()), kIb0,
+                            wire::IpAddr::v4(0x0a00'0000 + to));
+  };
+  for (std::uint32_t i = 0; i < 100; ++i) send("192.168.1.66", i);
+  EXPECT_EQ(punted().size(), 4U);
+  send("192.168.1.67", 200);
+  EXPECT_EQ(punted().size(), 1U);
+  EXPECT_EQ(lost(Drop::kPuntRateLimited), 96U);
+}
+
+/// A storm on one interface takes half of a budget, and one on a second interface half of the rest.
+TEST_F(PuntTest, P07_StormOnOneInterfaceLeavesRoomForOthers) {
+  InterfaceCounters others;
+  const Ingress other{kEth1, others};
+  configs[0].punt.local = 64;
+  make();
+  for (int i = 0; i < 100; ++i) punt_->local(in_, mbuf(Ip4{}.bytes()));
+  EXPECT_EQ(punted().size(), 32U);
+  for (int i = 0; i < 100; ++i) punt_->local(other, mbuf(Ip4{}.bytes()));
+  EXPECT_EQ(punted().size(), 16U);
+  next_interval();
+  punt_->local(in_, mbuf(Ip4{}.bytes()));
+  EXPECT_EQ(punted().size(), 1U);
+}
+
+TEST_F(PuntTest, P07_WorkersDivideTheLimits) {
+  configs[0].punt.local = 64;
+  configs[0].workers = 4;
+  make();
+  for (int i = 0; i < 100; ++i) punt_->local(in_, mbuf(Ip4{}.bytes()));
+  EXPECT_EQ(punted().size(), 64U / 4 / 2);
+  configs[0].workers = 100;
+  configs[0].punt.max_parts = 8;
+  make();
+  for (int i = 0; i < 100; ++i) punt_->local(in_, mbuf(Ip4{}.bytes()));
+  EXPECT_EQ(punted().size(), 64U / 8 / 2);
+}
+
+/// Hosts of the LAN ask for each other. Only records that ask for an own address, claim one or come
+/// from a neighbour say something that this node uses.
+TEST_F(PuntTest, P16_ArpAmongOtherHostsIsNotPunted) {
+  add_neighbour(1, "192.168.1.2");
+  using wire::ArpOp;
+  punt_->arp(in_, arp("192.168.1.9", "192.168.1.8", 0x10, ArpOp::kRequest));
+  punt_->arp(in_, arp("192.168.1.9", "192.168.1.9", 0x10, ArpOp::kRequest));
+  EXPECT_EQ(punted().size(), 0U);
+  EXPECT_EQ(lost(Drop::kArpForOthers), 2U);
+  punt_->arp(in_, arp("192.168.1.9", kOwn, 0x10, ArpOp::kRequest));
+  punt_->arp(in_, arp(kOwn, "192.168.1.9", 0x10, ArpOp::kRequest));
+  punt_->arp(in_, arp("192.168.1.2", "192.168.1.8", 0x10, ArpOp::kRequest));
+  EXPECT_EQ(punted().size(), 3U);
+  for (const ArpOp op : {ArpOp::kRarpRequest, ArpOp::kRarpReply})
+    punt_->arp(in_, arp("0.0.0.0", "0.0.0.0", 0x10, op));
+  EXPECT_EQ(punted().size(), 2U) << "RARP";
+  EXPECT_EQ(lost(Drop::kArpForOthers), 2U);
+}
+
+/// Packets in the name of a neighbour, from another host, neither use up its share nor count as its.
+TEST_F(PuntTest, P16_ForgedArpDoesNotSilenceItsNeighbour) {
+  configs[0].punt.known_per_key = 2;
+  configs[0].punt.arp = 2;
+  make();
+  table::Neighbour n;
+  n.addr = *wire::parse_ip("192.168.1.2");
+  n.iface = kEth0;
+  n.state = table::NeighbourState::kValid;
+  n.mode = table::NeighbourMode::kEthernet;
+  n.mac = mac(0x22);
+  neighbours_->set(1, n);
+  for (int i = 0; i < 100; ++i) punt_->arp(in_, arp("192.168.1.2", kOwn, 0x66));
+  EXPECT_EQ(punted().size(), 1U) << "as one of a stranger: it may have moved";
+  punt_->arp(in_, arp("192.168.1.2", kOwn, 0x22));
+  EXPECT_EQ(punted().size(), 1U);
+  // Neighbours that are asked for may answer from anywhere, and share what each sender has.
+  add_neighbour(2, "192.168.1.3");
+  for (int i = 0; i < 100; ++i) punt_->arp(in_, arp("192.168.1.3", kOwn, 0x66));
+  EXPECT_EQ(punted().size(), 2U);
+  punt_->arp(in_, arp("192.168.1.3", kOwn, 0x33));
+  EXPECT_EQ(punted().size(), 1U);
+}
+
+/// Path MTU discovery works during a flood of expired packets.
+TEST_F(PuntTest, P05_OtherErrorsLeaveTheBudgetOfTooBig) {
+  configs[0].punt.too_big = 4;
+  make();
+  for (int i = 0; i < 100; ++i)
+    punt_->icmp_error(in_, mbuf(Ip4{}.bytes()), Drop::kIpTtlExceeded, wire::kTtlExceeded);
+  EXPECT_EQ(punted().size(), 2U);
+  for (int i = 0; i < 100; ++i)
+    punt_->icmp_error(in_, mbuf(Ip6{}.bytes()), Drop::kIpTooBig, wire::packet_too_big(1500));
+  EXPECT_EQ(punted().size(), 2U);
 }
 
 TEST_F(PuntTest, P07_RingsOnlyWhenManagementSleeps) {
@@ -146,7 +380,7 @@ TEST_F(PuntTest, P07_RingsOnlyWhenManagementSleeps) {
   punt_->ring_doorbell();
   EXPECT_EQ(rung(), 0U) << "nothing went up";
 
-  punt_->arp(in_, mbuf(Bytes(28)));
+  punt_->arp(in_, arp("192.168.1.9", kOwn));
   punt_->ring_doorbell();
   EXPECT_EQ(rung(), 0U) << "management is awake";
 
@@ -154,12 +388,12 @@ TEST_F(PuntTest, P07_RingsOnlyWhenManagementSleeps) {
   punt_->ring_doorbell();
   EXPECT_EQ(rung(), 0U) << "nothing new since";
 
-  punt_->arp(in_, mbuf(Bytes(28)));
-  punt_->arp(in_, mbuf(Bytes(28)));
+  punt_->arp(in_, arp("192.168.1.9", kOwn));
+  punt_->arp(in_, arp("192.168.1.9", kOwn));
   punt_->ring_doorbell();
   EXPECT_EQ(rung(), 1U) << "once for both";
   EXPECT_EQ(doorbell.waiting, 0U);
-  punt_->arp(in_, mbuf(Bytes(28)));
+  punt_->arp(in_, arp("192.168.1.9", kOwn));
   punt_->ring_doorbell();
   EXPECT_EQ(rung(), 0U) << "it has been woken already";
 }
