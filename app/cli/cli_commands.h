@@ -44,6 +44,7 @@ Result<Output> clear_port_stats(const mgmt::NodeFaces& node, const Match& match)
 // cli_stats.cc
 Result<Output> show_port_stats(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_fwd_stats(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> show_management(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_latency(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> clear_fwd_stats(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> clear_latency(const mgmt::NodeFaces& node, const Match& match);

@@ -84,6 +84,10 @@ Result<Output> show_fwd_stats(const mgmt::NodeFaces& node, const Match& match) {
                                                 {"64", "bursts.64"}});
 }
 
+Result<Output> show_management(const mgmt::NodeFaces& node, const Match& match) {
+  return object(match, to_json(node.stats.management()));
+}
+
 Result<Output> show_latency(const mgmt::NodeFaces& node, const Match& match) {
   return object(match, to_json(node.stats.latency()));
 }

@@ -203,6 +203,8 @@ const std::vector<Command>& commands() {
       {"show drops [WHERE] [json]", "dropped packets by reason", show_drops},
       {"show trace [json]", "packets of the trace, with the path of each", show_trace},
       {"show worker [WORKER] [json]", "worker lcores", show_worker},
+      {"show management [json]", "turns of the management lcore, and the time that they take",
+       show_management},
       {"show hca [HCA] [json]", "InfiniBand ports", show_hca},
       {"show sa [HCA] [json]",
        "subnet administration: requests, and groups if the administrator runs here", show_sa},

@@ -69,10 +69,10 @@ constexpr std::array kWorkerColumns = {
 /// has no bound.
 constexpr std::array kBurstBounds = {0., 1., 3., 7., 15., 31., 63.};
 
-/// Bounds of the latency histogram, seconds: 1, 2, 5 of each decade.
-constexpr std::array kLatencyBounds = {1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4,
-                                       5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1,
-                                       2e-1, 5e-1, 1.,   2.,   5.,   10.};
+/// Bounds of histograms of time, seconds: 1, 2, 5 of each decade.
+constexpr std::array kTimeBounds = {1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4,
+                                    5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1,
+                                    2e-1, 5e-1, 1.,   2.,   5.,   10.};
 
 double seconds(std::uint64_t ns) {
   return static_cast<double>(ns) / 1e9;
@@ -92,12 +92,12 @@ prometheus::ClientMetric burst_histogram(const WorkerInfo& worker) {
 
 /// Merges fine buckets into coarse ones. A value counts as the middle of its fine bucket, which is
 /// less than 1 % away.
-prometheus::ClientMetric latency_histogram(const LatencyTotals& latency) {
+prometheus::ClientMetric time_histogram(const Histogram::Counts& ns) {
   prometheus::ClientMetric metric;
   auto& h = metric.histogram;
-  for (const double bound : kLatencyBounds) h.bucket.push_back({0, bound});
-  for (std::size_t i = 0; i < latency.ns.size(); ++i) {
-    const std::uint64_t n = latency.ns[i];
+  for (const double bound : kTimeBounds) h.bucket.push_back({0, bound});
+  for (std::size_t i = 0; i < ns.size(); ++i) {
+    const std::uint64_t n = ns[i];
     if (n == 0) continue;
     const double middle = (seconds(Histogram::lowest(i)) + seconds(Histogram::highest(i))) / 2;
     h.sample_count += n;
@@ -149,7 +149,12 @@ void add_work(Metrics& metrics, const NodeTotals& totals) {
       "Packets that have not returned although later ones have.", latency.missing());
   add_family(metrics, kHistogram, "ipoib_latency_seconds",
              "Latency of packets with a time stamp; the sum is exact to 1 %.")
-      .metric.push_back(latency_histogram(latency));
+      .metric.push_back(time_histogram(latency.ns));
+  add_family(
+      metrics, kHistogram, "ipoib_management_turn_seconds",
+      "Time of each turn of the management lcore's loop, without its sleep; the sum is exact "
+      "to 1 %.")
+      .metric.push_back(time_histogram(totals.turn_ns));
 }
 
 }  // namespace ipoib::app

@@ -44,6 +44,7 @@ namespace ipoib::app {
 [[nodiscard]] std::string_view link_layer_name(fabric::LinkLayer layer);
 // render_stats.cc
 [[nodiscard]] Json to_json(const mgmt::ForwardInfo& info);
+[[nodiscard]] Json to_json(const mgmt::ManagementInfo& info);
 [[nodiscard]] Json to_json(const mgmt::LatencyInfo& info);
 /// Name -> value.
 [[nodiscard]] Json xstats_json(const std::vector<mgmt::Xstat>& xstats);

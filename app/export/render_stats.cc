@@ -53,6 +53,11 @@ Json to_json(const mgmt::ForwardInfo& info) {
           {"no_mbuf", info.no_mbuf}};
 }
 
+Json to_json(const mgmt::ManagementInfo& info) {
+  return {{"turns", info.turns},   {"slow_turns", info.slow_turns}, {"p50_ns", info.p50_ns},
+          {"p99_ns", info.p99_ns}, {"p99.9_ns", info.p999_ns},      {"max_ns", info.max_ns}};
+}
+
 Json to_json(const mgmt::LatencyInfo& info) {
   return {{"sent", info.sent},        {"received", info.received},     {"lost", info.lost},
           {"late", info.late},        {"duplicates", info.duplicates}, {"min_ns", info.min_ns},

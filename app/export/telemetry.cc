@@ -50,6 +50,7 @@ constexpr std::array kEndpoints = {
     Endpoint{"/ipoib/workers", "Worker lcores", ""},
     Endpoint{"/ipoib/forward", "Forward mode", ""},
     Endpoint{"/ipoib/forward_stats", "Statistics by interface, total and by lcore", ""},
+    Endpoint{"/ipoib/management", "Turns of the management lcore", ""},
     Endpoint{"/ipoib/latency", "Latency of packets with time stamps", ""},
     Endpoint{"/ipoib/trace", "Packets of the trace", "[FIRST]"},
     Endpoint{"/ipoib/drops", "Dropped packets by place and reason", ""},

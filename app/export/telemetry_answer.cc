@@ -187,6 +187,7 @@ Json telemetry_answer(const mgmt::NodeFaces& node, std::string_view command,
   if (command == "/ipoib/workers") return to_json(node.stats.workers());
   if (command == "/ipoib/forward") return to_json(node.view.forward_info());
   if (command == "/ipoib/forward_stats") return fwd_stats_json(node.stats);
+  if (command == "/ipoib/management") return to_json(node.stats.management());
   if (command == "/ipoib/latency") return to_json(node.stats.latency());
   if (command == "/ipoib/trace") return trace(node, parameters);
   if (command == "/ipoib/drops") return drops(node);

@@ -16,6 +16,9 @@ namespace ipoib::umad {
 namespace {
 
 constexpr std::uint32_t kGsiQpn = 1;
+/// Arrived MADs that one call of receive() looks at. The others wait in the channel, whose queue is
+/// bounded.
+constexpr unsigned kArrivalsPerCall = 16;
 /// The P_Key table of a port of Ethernet link layer has one entry: Ethernet has VLANs instead.
 constexpr std::uint16_t kPkey = wire::kDefaultPkey;
 
@@ -104,7 +107,11 @@ void GidMadPort::run_sender() {
 
 std::optional<fabric::ReceivedMad> GidMadPort::receive() {
   expects_management();
-  while (const auto arrived = channel_.take()) take(*arrived);
+  for (unsigned i = 0; i < kArrivalsPerCall && received_.empty(); ++i) {
+    const auto arrived = channel_.take();
+    if (!arrived) break;
+    take(*arrived);
+  }
   if (received_.empty()) return std::nullopt;
   fabric::ReceivedMad first = std::move(received_.front());
   received_.pop_front();

@@ -144,16 +144,21 @@ Status UmadPort::send(const fabric::MadAddress& to, std::span<const std::byte, w
 
 std::optional<fabric::ReceivedMad> UmadPort::receive() {
   expects_management();
-  sort();
+  if (received_.empty()) sort();
   if (received_.empty()) return std::nullopt;
   fabric::ReceivedMad first = std::move(received_.front());
   received_.pop_front();
   return first;
 }
 
-/// Dispatches all MADs that arrived.
+/// Dispatches MADs that arrived, at most as many as the channel holds, so that the answers to this
+/// port's own requests do not wait behind messages of communication managers.
 void UmadPort::sort() {
-  while (const auto arrived = channel_.take()) take(*arrived);
+  for (std::size_t i = 0; i < config_.max_queued; ++i) {
+    const auto arrived = channel_.take();
+    if (!arrived) return;
+    take(*arrived);
+  }
 }
 
 void UmadPort::take(const Arrived& arrived) {
@@ -175,7 +180,11 @@ void UmadPort::take(const Arrived& arrived) {
     std::memcpy(&smp, arrived.bytes.data(), std::min(arrived.bytes.size(), sizeof(smp)));
     return on_smp(arrived.from, smp);
   }
-  if (is_of_connections(*header)) return hand_over(arrived);
+  if (is_of_connections(*header)) {
+    if (received_.size() < config_.max_queued) return hand_over(arrived);
+    ++counters_.unread;
+    return;
+  }
   const bool report = header->method == static_cast<std::uint8_t>(wire::Method::kReport);
   if (!is(header->mgmt_class, wire::MgmtClass::kSubnAdm) || !(response || report))
     return refuse(arrived.from, arrived, *header);
@@ -231,7 +240,7 @@ fabric::NamedCounters UmadPort::counters() const {
           {"malformed", counters_.malformed},
           {"unasked", counters_.unasked},
           {"unserved", counters_.unserved},
-          {"overflowed", channel.overflowed.get()},
+          {"overflowed", channel.overflowed.get() + counters_.unread},
           {"device_opened", channel.opened.get()},
           {"device_lost", channel.lost.get()},
           {"reregistered", counters_.reregistered}};

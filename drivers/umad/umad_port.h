@@ -37,6 +37,7 @@ struct UmadCounters {
   std::uint64_t malformed = 0;      ///< MADs of invalid length.
   std::uint64_t unasked = 0;        ///< Responses of subnet management without an open question.
   std::uint64_t unserved = 0;       ///< Requests that this node does not serve; refused.
+  std::uint64_t unread = 0;         ///< Messages about connections for which there was no room.
   std::uint64_t reregistered = 0;   ///< Times the subnet manager was replaced or away.
 };
 

@@ -169,6 +169,14 @@ struct ForwardInfo {
   std::uint64_t generated = 0, consumed = 0, no_mbuf = 0;
 };
 
+/// The turns of the management lcore's loop since the start, without the time that it sleeps.
+struct ManagementInfo {
+  std::uint64_t turns = 0;
+  std::uint64_t slow_turns =
+      0;  ///< Longer than 100 ms; each second with one has a warning in the log.
+  std::uint64_t p50_ns = 0, p99_ns = 0, p999_ns = 0, max_ns = 0;
+};
+
 struct LatencyInfo {
   std::uint64_t sent = 0, received = 0;  ///< Packets without duplicates.
   std::uint64_t lost = 0;                ///< Packets missing before the last one that arrived.

@@ -25,6 +25,8 @@ class NodeStats {
   [[nodiscard]] virtual std::vector<std::uint64_t> worker_loops() const = 0;
   /// Only reasons that were counted.
   [[nodiscard]] virtual std::vector<DropInfo> drops() const = 0;
+  /// Since the start; no clear resets it.
+  [[nodiscard]] virtual ManagementInfo management() const = 0;
   /// Measurements of fwd::ForwardMode::kLatency since clear_latency().
   [[nodiscard]] virtual LatencyInfo latency() const = 0;
   /// Traffic of ports and links, and the error counters of the ports' devices, since

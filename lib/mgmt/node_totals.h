@@ -78,6 +78,7 @@ struct NodeTotals {
   std::size_t multicast_routes = 0;
   IcmpErrorCounters icmp_errors;
   LatencyTotals latency;
+  fwd::Histogram::Counts turn_ns{};  ///< Turns of the management lcore's loop.
 };
 
 }  // namespace ipoib::mgmt

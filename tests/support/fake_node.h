@@ -48,6 +48,7 @@ struct FakeStats final : mgmt::NodeStats, Fake {
     return ++rows.loops_asked, rows.worker_loops;
   }
   std::vector<mgmt::DropInfo> drops() const override { return rows.drops; }
+  mgmt::ManagementInfo management() const override { return rows.management; }
   mgmt::LatencyInfo latency() const override { return rows.latency; }
   std::vector<mgmt::InterfaceStatsInfo> port_stats() override { return rows.stats; }
   std::vector<mgmt::InterfaceStatsInfo> forward_stats() const override { return rows.stats; }

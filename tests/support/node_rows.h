@@ -81,6 +81,7 @@ struct NodeRows {
   std::vector<mgmt::InterfaceStatsInfo> stats{2};
   std::map<std::string, std::vector<mgmt::Xstat>, std::less<>> xstats;
   mgmt::NodeTotals totals;
+  mgmt::ManagementInfo management;
   mgmt::LatencyInfo latency;
   std::vector<mgmt::DropInfo> drops;
 };

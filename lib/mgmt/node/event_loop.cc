@@ -41,13 +41,14 @@ void EventLoop::unwatch(int fd) {
   if (handlers_.erase(fd) != 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
 }
 
-void EventLoop::wait(Duration timeout) {
+void EventLoop::wait(Duration timeout, const std::function<void()>& woken) {
   expects_management();
   // Rounded up: waking a moment early would spin until the deadline.
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
   std::array<epoll_event, 16> ready;
   const int n =
       epoll_wait(epoll_fd_, ready.data(), static_cast<int>(ready.size()), static_cast<int>(ms));
+  woken();
   for (int i = 0; i < n; ++i) {
     const epoll_event& ev = ready[static_cast<std::size_t>(i)];
     const auto it = handlers_.find(ev.data.fd);

@@ -27,8 +27,9 @@ class EventLoop {
   /// A handler may unwatch any descriptor, also its own. Unknown descriptors are ignored.
   void unwatch(int fd);
 
-  /// Waits for events up to `timeout` and calls their handlers.
-  void wait(Duration timeout);
+  /// Waits for events up to `timeout` and calls their handlers, after `woken`.
+  void wait(
+      Duration timeout, const std::function<void()>& woken = [] {});
 
  private:
   explicit EventLoop(int epoll_fd) : epoll_fd_{epoll_fd} {}

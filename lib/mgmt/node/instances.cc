@@ -86,8 +86,11 @@ void HcaInstance::on_port_change(TimePoint now) {
   connections.set_port({.gid = port.gid(), .lid = port.lid, .lmc = port.lmc});
 }
 
-void HcaInstance::receive(TimePoint now) {
-  while (const auto mad = hca->mad_port().receive()) {
+void HcaInstance::receive(TimePoint now, const NodeClock& clock) {
+  const TimePoint begin = clock.now();
+  for (unsigned i = 0; i < kMadsPerTurn && clock.now() - begin <= kMadTimePerTurn; ++i) {
+    const auto mad = hca->mad_port().receive();
+    if (!mad) break;
     const auto header = wire::read<wire::MadHdr>(mad->bytes);
     switch (wire::MgmtClass{header->mgmt_class}) {
       case wire::MgmtClass::kSubnAdm: receive_sa(*mad, *header, now); break;
@@ -96,9 +99,12 @@ void HcaInstance::receive(TimePoint now) {
     }
   }
   if (fabric::ConnectedTransport* const transport = hca->connected_transport()) {
-    while (const auto event = transport->next_queue_event())
+    for (unsigned i = 0; i < kQueueEventsPerTurn; ++i) {
+      const auto event = transport->next_queue_event();
+      if (!event) break;
       for (link::IpoibLink* l : links_)
         if (l->connections() != nullptr) l->connections()->on_queue_event(*event, now);
+    }
   }
   retired.collect();
 }

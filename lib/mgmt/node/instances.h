@@ -16,6 +16,7 @@
 #include "lib/link/ipoib/ipoib_link.h"
 #include "lib/mgmt/device/device_stats.h"
 #include "lib/mgmt/device/eth_device.h"
+#include "lib/mgmt/node/node_clock.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/worker/injector.h"
 #include "lib/mgmt/worker/retired_queues.h"
@@ -28,6 +29,14 @@ namespace ipoib::mgmt {
 /// on this port.
 class HcaInstance {
  public:
+  /// MADs and events of queue pairs that one call of receive() handles. The others wait in the
+  /// device, whose queues are bounded, so that no flood keeps the management lcore from the rest of
+  /// its loop.
+  static constexpr unsigned kMadsPerTurn = 64;
+  static constexpr unsigned kQueueEventsPerTurn = 64;
+  /// No further MAD is handled after this time: some requests make a queue pair of a device.
+  static constexpr Duration kMadTimePerTurn = std::chrono::milliseconds(5);
+
   /// `ethdev`: of a software HCA.
   HcaInstance(const HcaConfig& config, std::optional<EthDevice> ethdev,
               std::unique_ptr<fabric::Hca> hca, std::vector<unsigned> receivers,
@@ -44,7 +53,7 @@ class HcaInstance {
   /// Call when the port's address or its subnet manager has changed.
   void on_port_change(TimePoint now);
   /// Takes all MADs and all events of connected queues, and passes them on.
-  void receive(TimePoint now);
+  void receive(TimePoint now, const NodeClock& clock);
   /// Runs the timers of client, manager and administrator that are due.
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;

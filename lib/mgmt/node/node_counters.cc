@@ -178,6 +178,7 @@ NodeTotals NodeCounters::totals() const {
   t.multicast_routes = parts_.multicast->rows(parts_.now()).size();
   t.icmp_errors = parts_.punt->icmp_counters();
   t.latency = latency();
+  parts_.turn_times.histogram().add_to(t.turn_ns);
   return t;
 }
 

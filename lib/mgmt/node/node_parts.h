@@ -13,6 +13,7 @@
 #include "lib/mgmt/management_loop.h"
 #include "lib/mgmt/node/instances.h"
 #include "lib/mgmt/node/node_clock.h"
+#include "lib/mgmt/node/turn_times.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/slow_path/address_book.h"
 #include "lib/mgmt/slow_path/interface_table.h"
@@ -58,6 +59,7 @@ struct NodeParts {
   SharedTables tables;
   InterfaceTable interfaces;
   WorkerSet workers;
+  TurnTimes turn_times;
   std::unique_ptr<WorkerRetirement> retirement;
   std::unique_ptr<Injector> injector;
   std::unique_ptr<PuntHandler> punt;

@@ -25,6 +25,8 @@ namespace {
 constexpr Duration kMaxSleep = std::chrono::milliseconds(100);
 /// Poll interval for MADs of a device that cannot wake the management lcore.
 constexpr Duration kMadPoll = std::chrono::milliseconds(1);
+/// Events of one port that a turn of the loop handles; the others wait for the next turn.
+constexpr unsigned kEventsPerTurn = 64;
 constexpr Duration kCarrierCheck = std::chrono::milliseconds(100);
 /// Time limit for leaving groups and disconnecting.
 constexpr Duration kShutDownLimit = std::chrono::seconds(5);
@@ -56,8 +58,10 @@ void NodeRunner::run() {
   loop_.set_runner(std::this_thread::get_id());
   const ActingAs role{LcoreRole::management()};
   start();
+  turn_begin_ = parts_.now();
   while (!loop_.stop_requested()) {
     run_once();
+    parts_.turn_times.add(turn_begin_, parts_.now());
     sleep();
   }
   shut_down();
@@ -86,7 +90,7 @@ void NodeRunner::run_once() {
   parts_.set_time(t);
   loop_.run_tasks();
   handle_port_events(t);
-  for (const auto& h : parts_.hcas) h->receive(t);
+  for (const auto& h : parts_.hcas) h->receive(t, parts_.clock);
   handle_punts();
   run_timers();
   publish_interfaces();
@@ -99,7 +103,9 @@ void NodeRunner::run_once() {
 
 void NodeRunner::handle_port_events(TimePoint now) {
   for (const auto& h : parts_.hcas) {
-    while (const auto event = h->hca->next_event()) {
+    for (unsigned i = 0; i < kEventsPerTurn; ++i) {
+      const auto event = h->hca->next_event();
+      if (!event) break;
       const fabric::PortAttr& port = h->hca->attr();
       log(LogArea::kFabric, LogLevel::kNotice, "{}: {} (LID {}, SM at LID {})", h->config.name,
           fabric::to_string(*event), port.lid, port.sm_lid);
@@ -192,7 +198,8 @@ void NodeRunner::sleep() {
   const TimePoint t = parts_.now();
   const TimePoint wake = next_wake(t);
   loop_.doorbell().arm();
-  loop_.events().wait(work_waiting() ? Duration::zero() : std::max(wake - t, Duration::zero()));
+  loop_.events().wait(work_waiting() ? Duration::zero() : std::max(wake - t, Duration::zero()),
+                      [this] { turn_begin_ = parts_.now(); });
   loop_.doorbell().disarm();
 }
 

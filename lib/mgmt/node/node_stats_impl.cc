@@ -163,6 +163,11 @@ std::vector<Xstat> NodeStatsImpl::xstats(std::string_view name) const {
   return {};
 }
 
+ManagementInfo NodeStatsImpl::management() const {
+  parts_.loop->expects_own_lcore();
+  return parts_.turn_times.info();
+}
+
 LatencyInfo NodeStatsImpl::latency() const {
   parts_.loop->expects_own_lcore();
   LatencyTotals t = counters_.latency();

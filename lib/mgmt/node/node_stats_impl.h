@@ -22,6 +22,7 @@ class NodeStatsImpl final : public NodeStats {
   std::vector<WorkerInfo> workers() const override;
   std::vector<std::uint64_t> worker_loops() const override;
   std::vector<DropInfo> drops() const override;
+  ManagementInfo management() const override;
   LatencyInfo latency() const override;
   std::vector<InterfaceStatsInfo> port_stats() override;
   std::vector<InterfaceStatsInfo> forward_stats() const override;

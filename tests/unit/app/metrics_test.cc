@@ -113,6 +113,7 @@ TEST_F(MetricsTest, LatencyInSeconds) {
   ns[fwd::Histogram::bucket_of(40'000'000)] = 4;
   ns[fwd::Histogram::bucket_of(30'000'000'000)] = 8;
   node.rows.totals.latency.sent = 20;
+  node.rows.totals.turn_ns[fwd::Histogram::bucket_of(150'000'000)] = 3;
   node.rows.totals.latency.streams[0] = {15, 18};
   const std::string all = text();
   for (const char* line :
@@ -123,7 +124,8 @@ TEST_F(MetricsTest, LatencyInSeconds) {
         "ipoib_latency_seconds_bucket{le=\"10\"} 7\n",
         "ipoib_latency_seconds_bucket{le=\"+Inf\"} 15\n", "ipoib_latency_seconds_count 15\n",
         "ipoib_latency_sent_packets_total 20\n", "ipoib_latency_received_packets_total 15\n",
-        "ipoib_latency_missing_packets 3\n"})
+        "ipoib_latency_missing_packets 3\n", "ipoib_management_turn_seconds_bucket{le=\"0.1\"} 0\n",
+        "ipoib_management_turn_seconds_bucket{le=\"0.2\"} 3\n"})
     EXPECT_THAT(all, HasSubstr(line));
   const auto at = all.find("ipoib_latency_seconds_sum ");
   ASSERT_NE(at, std::string::npos);

@@ -187,5 +187,32 @@ TEST_F(UmadDevice, CountsMadsThatFindTheQueueFull) {
   EXPECT_EQ(count("overflowed"), 6U);
 }
 
+// Messages about connections that the loop is too slow for are dropped, so that neither its memory
+// grows nor answers of the subnet administrator wait behind them.
+TEST_F(UmadDevice, P16_FloodOfConnectionRequestsIsBounded) {
+  start({.device = "fake0", .max_queued = 4, .now = {}});
+  until([this] { return port_->attr().state == PortState::kActive; });
+  settle();
+  mads_.clear();
+  const auto arrive = [this](wire::MgmtClass mgmt_class, wire::Method method) {
+    fabric::MadBytes mad{};
+    mad[0] = std::byte{1};
+    mad[1] = static_cast<std::byte>(mgmt_class);
+    mad[3] = static_cast<std::byte>(method);
+    fake_.arrive(arrived_from(1, mad));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!fake_.idle()) ASSERT_LT(std::chrono::steady_clock::now(), end);
+    collect();
+  };
+  for (int i = 0; i < 10; ++i) arrive(wire::MgmtClass::kComMgt, wire::Method::kSend);
+  EXPECT_EQ(count("overflowed"), 6U);
+  arrive(wire::MgmtClass::kSubnAdm, wire::Method::kGetResp);
+  EXPECT_EQ(count("overflowed"), 6U);
+  while (auto mad = port_->receive()) mads_.push_back(std::move(*mad));
+  ASSERT_EQ(mads_.size(), 5U);
+  EXPECT_EQ(wire::read<wire::MadHdr>(mads_[4].bytes)->mgmt_class,
+            static_cast<std::uint8_t>(wire::MgmtClass::kSubnAdm));
+}
+
 }  // namespace
 }  // namespace ipoib::umad
