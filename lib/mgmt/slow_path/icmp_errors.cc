@@ -39,15 +39,17 @@ void IcmpErrors::send(std::span<const std::byte> offending, const wire::IpAddr& 
   auto own = in != nullptr ? in->source_for(sender) : std::nullopt;
   for (const auto& slot : interfaces_)
     if (!own && !wire::is_link_local6(sender)) own = slot->source_for(sender);
-  tell(sender, own ? route::icmp_error(offending, error, *own) : std::nullopt, in, now);
+  tell(sender, own ? route::icmp_error(offending, error, *own) : std::nullopt,
+       route::budget_of(error, sender.is_v4()), in, now);
 }
 
 void IcmpErrors::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in,
                           TimePoint now) {
   const wire::IpAddr sender = source_of(m);
   if (is_v4(m))
-    tell(sender, redirect4(data_of(m), sender, next_hop, in.control->addresses()), &in, now);
-  else if (allow(sender, now))
+    tell(sender, redirect4(data_of(m), sender, next_hop, in.control->addresses()),
+         route::IcmpBudget::kOther, &in, now);
+  else if (allow(sender, route::IcmpBudget::kOther, now))
     in.control->send_redirect(data_of(m), next_hop, now);
   else
     ++counters_.suppressed;
@@ -56,9 +58,9 @@ void IcmpErrors::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSl
 /// Sends a message, if there is one, about a packet of `sender`. None goes to an own address: the
 /// packet is this node's own, or its source is forged.
 void IcmpErrors::tell(const wire::IpAddr& sender,
-                      const std::optional<std::vector<std::byte>>& message, InterfaceSlot* in,
-                      TimePoint now) {
-  if (!message || interfaces_.has(sender) || !allow(sender, now)) {
+                      const std::optional<std::vector<std::byte>>& message,
+                      route::IcmpBudget budget, InterfaceSlot* in, TimePoint now) {
+  if (!message || interfaces_.has(sender) || !allow(sender, budget, now)) {
     ++counters_.suppressed;
     return;
   }

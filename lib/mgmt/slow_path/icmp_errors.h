@@ -35,15 +35,18 @@ class IcmpErrors {
   /// RFC 4861 §8.2.
   void redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in, TimePoint now);
 
-  /// True if the rate limit lets a message to `addr` pass. Echo replies to groups share the limit.
-  [[nodiscard]] bool allow(const wire::IpAddr& addr, TimePoint now) {
-    return (addr.is_v4() ? limiter4_ : limiter6_).allow(addr, now);
+  /// True if the rate limit lets an echo reply to a group pass, which is sent to `addr`.
+  [[nodiscard]] bool allow_reply(const wire::IpAddr& addr, TimePoint now) {
+    return allow(addr, route::IcmpBudget::kOther, now);
   }
   [[nodiscard]] const IcmpErrorCounters& counters() const { return counters_; }
 
  private:
+  [[nodiscard]] bool allow(const wire::IpAddr& addr, route::IcmpBudget budget, TimePoint now) {
+    return (addr.is_v4() ? limiter4_ : limiter6_).allow(addr, budget, now);
+  }
   void tell(const wire::IpAddr& sender, const std::optional<std::vector<std::byte>>& message,
-            InterfaceSlot* in, TimePoint now);
+            route::IcmpBudget budget, InterfaceSlot* in, TimePoint now);
 
   const InterfaceTable& interfaces_;
   Injector& injector_;

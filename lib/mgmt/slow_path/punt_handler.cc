@@ -108,7 +108,7 @@ Drop PuntHandler::answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot
   const route::LocalAnswer answer = route::answer_local(packet, *own);
   switch (answer.verdict) {
     case route::LocalVerdict::kEchoReply:
-      if (to_group && !errors_.allow(sender, now_)) return Drop::kPuntRateLimited;
+      if (to_group && !errors_.allow_reply(sender, now_)) return Drop::kPuntRateLimited;
       send_answer(m, packet, in);
       return Drop::kNone;
     case route::LocalVerdict::kError: errors_.send(packet, sender, &in, answer.error, now_); break;

@@ -5,9 +5,10 @@
 
 namespace ipoib::route {
 
-bool IcmpLimiter::allow(const wire::IpAddr& destination, TimePoint now) {
+bool IcmpLimiter::allow(const wire::IpAddr& destination, IcmpBudget budget, TimePoint now) {
+  Limits& limits = budgets_[static_cast<std::size_t>(budget)];
   const std::size_t bucket = std::hash<wire::IpAddr>{}(destination) >> (64 - kBucketBits);
-  return per_host_[bucket].allow(now) && all_.allow(now);
+  return limits.per_host[bucket].allow(now) && limits.all.allow(now);
 }
 
 }  // namespace ipoib::route

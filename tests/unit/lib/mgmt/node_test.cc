@@ -145,6 +145,34 @@ TEST_F(NodeTest, TablesOfPrefixesHaveTheConfiguredSizes) {
   EXPECT_EQ(tables.prefixes6->size(), 80U);
 }
 
+// Packets with TTL 1 from many sources use up the rate of most errors, but not that of the error
+// about a packet that is too big.
+TEST_F(NodeTest, P05_AFloodOfExpiredPacketsLeavesPathMtuDiscovery) {
+  const auto built = build_node(
+      config(), {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
+  ASSERT_TRUE(built) << built.error().what;
+  NodeParts& parts = *(*built)->parts;
+  NodeStats& stats = (*built)->faces.stats;
+  (*built)->runner.start();
+  const auto punt = [&](std::uint32_t sender, const wire::IcmpError& error) {
+    const auto packet = fwd::test::ip_packet(wire::IpAddr::v4(sender), wire::IpAddr::v4(kPeerIp),
+                                             17, std::vector(40, std::byte{0x42}));
+    msg::Up up{};
+    up.kind = msg::Up::Kind::kIcmpError;
+    up.iface = parts.interfaces.find("eth0")->control->id();
+    up.icmp_type = error.type;
+    up.icmp_code = error.code;
+    up.mtu = static_cast<std::uint16_t>(error.value);
+    up.mbuf = test::mbuf_of(parts.buffers.on(0), packet);
+    parts.punt->handle(up);
+  };
+  for (std::uint32_t i = 0; i < 500; ++i) punt(0x0a0a'0000 + i, wire::kTtlExceeded);
+  const IcmpErrorCounters flooded = stats.icmp_errors();
+  EXPECT_GT(flooded.suppressed, 0U);
+  punt(kPeerIp, wire::unreachable4(wire::IcmpUnreachable::kFragmentationNeeded, 1500));
+  EXPECT_EQ(stats.icmp_errors().suppressed, flooded.suppressed);
+}
+
 TEST_F(NodeTest, IcmpErrorsAndOwnPacketsWithoutMbufsAreInTheStatistics) {
   const auto built = build_node(
       config(), {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
