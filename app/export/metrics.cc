@@ -174,6 +174,11 @@ void add_node(Metrics& metrics, const MetricsSample& s, std::string_view version
     add_series(routes, {{"kind", std::string{kind}}}, n);
   add(kGauge, "ipoib_multicast_routes", "Multicast routes.",
       static_cast<double>(s.totals.multicast_routes));
+  auto& refused = add_family(metrics, kCounter, "ipoib_membership_refused_total",
+                             "Beyond a limit of IGMP and MLD: groups of an interface, groups of a "
+                             "host, sources of a group, and messages over the budget of records.");
+  for (const auto& [reason, n] : s.totals.membership_refused)
+    add_series(refused, {{"reason", std::string{reason}}}, n);
   add_drops(
       add_family(
           metrics, kCounter, "ipoib_node_drops_total",

@@ -76,6 +76,8 @@ struct NodeTotals {
   std::array<std::uint64_t, kDropCount> drops{};   ///< Drops of packets from no interface.
   std::map<std::string_view, std::size_t> routes;  ///< Number of routes by RouteInfo::kind.
   std::size_t multicast_routes = 0;
+  /// Refused by limits of IGMP and MLD, of all interfaces. Keys: see MembershipCounters.
+  std::map<std::string_view, std::uint64_t> membership_refused;
   IcmpErrorCounters icmp_errors;
   LatencyTotals latency;
   fwd::Histogram::Counts turn_ns{};  ///< Turns of the management lcore's loop.

@@ -159,6 +159,23 @@ std::vector<QueueTotals> NodeCounters::queue_totals() const {
   return rows;
 }
 
+std::map<std::string_view, std::uint64_t> NodeCounters::membership_refused() const {
+  route::MembershipCounters sum;
+  for (const auto& slot : parts_.interfaces)
+    for (const auto family : {route::IpFamily::kIpv4, route::IpFamily::kIpv6})
+      if (const auto* m = parts_.multicast->router().membership(slot->control->id(), family)) {
+        const route::MembershipCounters& c = m->counters();
+        sum.groups_refused += c.groups_refused;
+        sum.host_groups_refused += c.host_groups_refused;
+        sum.sources_refused += c.sources_refused;
+        sum.over_budget += c.over_budget;
+      }
+  return {{"groups", sum.groups_refused},
+          {"host_groups", sum.host_groups_refused},
+          {"sources", sum.sources_refused},
+          {"over_budget", sum.over_budget}};
+}
+
 NodeTotals NodeCounters::totals() const {
   NodeTotals t;
   t.uptime = parts_.now() - TimePoint{};
@@ -176,6 +193,7 @@ NodeTotals NodeCounters::totals() const {
   t.drops = local_drops();
   for (const auto& [prefix, route] : parts_.routes->routes()) ++t.routes[kind_name(route.kind)];
   t.multicast_routes = parts_.multicast->rows(parts_.now()).size();
+  t.membership_refused = membership_refused();
   t.icmp_errors = parts_.punt->icmp_counters();
   t.latency = latency();
   parts_.turn_times.histogram().add_to(t.turn_ns);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -44,6 +45,7 @@ class NodeCounters {
  private:
   [[nodiscard]] InterfaceTotals interface_totals(const InterfaceSlot& slot) const;
   [[nodiscard]] std::vector<QueueTotals> queue_totals() const;
+  [[nodiscard]] std::map<std::string_view, std::uint64_t> membership_refused() const;
 
   const NodeParts& parts_;
 };

@@ -26,6 +26,16 @@ MembershipConfig bounded(MembershipConfig c, IpFamily family) {
   return c;
 }
 
+/// Empty if the header is truncated, which the parser counts.
+std::optional<IpAddr> source_of(std::span<const std::byte> packet, IpFamily family) {
+  if (family == IpFamily::kIpv6) {
+    const auto ip = wire::read<wire::Ipv6Hdr>(packet);
+    return ip ? std::optional{ip->src} : std::nullopt;
+  }
+  const auto ip = wire::read<wire::Ipv4Hdr>(packet);
+  return ip ? std::optional{IpAddr::v4(ip->src.host())} : std::nullopt;
+}
+
 }  // namespace
 
 MulticastMembership::MulticastMembership(table::InterfaceId iface, IpFamily family,
@@ -73,6 +83,7 @@ void MulticastMembership::stop(TimePoint now) {
   set_address(std::nullopt, now);
   const Groups gone = std::move(groups_);
   groups_.clear();
+  started_.clear();
   due_.clear();
   for (const auto& [group, entry] : gone)
     if (!entry.reported.nothing()) sink_.on_filter_change(iface_, group, {}, now);
@@ -84,12 +95,20 @@ wire::ParsedMembership MulticastMembership::parse(std::span<const std::byte> pac
 
 void MulticastMembership::on_packet(std::span<const std::byte> packet, TimePoint now) {
   tick(now);
+  // Before the message is parsed, because that costs time for each record too.
+  const auto from = source_of(packet, family_);
+  const bool known = from && (started_.contains(*from) || from == other_querier_);
+  if (from && !budget_.has_room(*from, known, now)) {
+    ++counters_.over_budget;
+    return;
+  }
   const auto parsed = parse(packet);
   if (!parsed) {
     ++counters_.faults[static_cast<std::size_t>(parsed.error())];
     return;
   }
   if (address_ && parsed->src == *address_) return;
+  budget_.take(parsed->src, parsed->message);
   if (const auto* query = std::get_if<MembershipQuery>(&parsed->message)) {
     ++counters_.queries_received;
     on_query(parsed->src, *query, now);
@@ -102,7 +121,8 @@ void MulticastMembership::on_packet(std::span<const std::byte> packet, TimePoint
     ++counters_.version_mismatch;  // RFC 3376 §7.3.1: hosts fall back when they hear our queries.
     return;
   }
-  for (const MembershipRecord& record : report.records) on_record(report.version, record, now);
+  for (const MembershipRecord& record : report.records)
+    on_record(parsed->src, report.version, record, now);
 }
 
 void MulticastMembership::on_query(const IpAddr& from, const MembershipQuery& query,
@@ -160,8 +180,29 @@ bool MulticastMembership::believable(MembershipVersion version, const Membership
   return true;
 }
 
-void MulticastMembership::on_record(MembershipVersion version, const MembershipRecord& record,
-                                    TimePoint now) {
+MulticastMembership::Groups::iterator MulticastMembership::start_group(const IpAddr& group,
+                                                                       const IpAddr& from) {
+  if (groups_.size() >= config_.max_groups) {
+    ++counters_.groups_refused;
+    return groups_.end();
+  }
+  std::size_t& started = started_[from];
+  if (started >= config_.max_host_groups) {
+    ++counters_.host_groups_refused;
+    return groups_.end();
+  }
+  ++started;
+  return groups_.emplace(group, Entry{.starter = from}).first;
+}
+
+void MulticastMembership::end_group(Groups::iterator it) {
+  const auto starter = started_.find(it->second.starter);
+  if (--starter->second == 0) started_.erase(starter);
+  groups_.erase(it);
+}
+
+void MulticastMembership::on_record(const IpAddr& from, MembershipVersion version,
+                                    const MembershipRecord& record, TimePoint now) {
   if (!believable(version, record)) return;
   std::vector<IpAddr> sources;
   for (const IpAddr& s : record.sources) {
@@ -176,11 +217,8 @@ void MulticastMembership::on_record(MembershipVersion version, const MembershipR
                         (sources.empty() && record.type != RecordType::kIsExclude &&
                          record.type != RecordType::kToExclude);
     if (leaves) return;
-    if (groups_.size() >= config_.max_groups) {
-      ++counters_.groups_refused;
-      return;
-    }
-    it = groups_.emplace(record.group, Entry{}).first;
+    it = start_group(record.group, from);
+    if (it == groups_.end()) return;
   }
   ++counters_.records;
   GroupQueries queries;
@@ -224,7 +262,7 @@ void MulticastMembership::update_entry(Groups::iterator it, TimePoint now) {
     entry.due = next;
   }
   if (changed) entry.reported = filter;
-  if (entry.state.empty()) groups_.erase(it);
+  if (entry.state.empty()) end_group(it);
   if (changed) sink_.on_filter_change(iface_, group, filter, now);
 }
 

@@ -17,6 +17,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/rate_limiter.h"
 #include "lib/route/multicast/multicast_group.h"
+#include "lib/route/multicast/record_budget.h"
 #include "lib/table/neighbour.h"
 #include "lib/wire/igmp_mld.h"
 
@@ -44,6 +45,9 @@ struct MembershipConfig {
   Duration query_response_interval = std::chrono::seconds(10);
   Duration last_member_query_interval = std::chrono::seconds(1);
   std::size_t max_groups = 4'096;
+  /// Groups that one host may start, at least 1: its share of max_groups, so that it leaves room for
+  /// those of others. Groups that others started count as theirs.
+  std::size_t max_host_groups = 256;
   std::size_t max_sources = wire::kMaxQuerySources;  ///< Per group, at most kMaxQuerySources.
 };
 
@@ -57,10 +61,12 @@ struct MembershipCounters {
   std::uint64_t source_specific = 0;  ///< Records for all sources of a source-specific group.
   std::uint64_t bad_sources = 0;      ///< Sources that are not a unicast address.
   std::uint64_t unknown_records = 0;
-  std::uint64_t version_mismatch = 0;  ///< Messages of a version that this link must not speak.
-  std::uint64_t groups_refused = 0;    ///< max_groups reached.
-  std::uint64_t sources_refused = 0;   ///< max_sources reached.
-  std::uint64_t queries_delayed = 0;   ///< Specific queries beyond the rate: sent later.
+  std::uint64_t version_mismatch = 0;     ///< Messages of a version that this link must not speak.
+  std::uint64_t groups_refused = 0;       ///< max_groups reached.
+  std::uint64_t host_groups_refused = 0;  ///< max_host_groups reached by the host that reports.
+  std::uint64_t over_budget = 0;          ///< Messages beyond the RecordBudget, which are not read.
+  std::uint64_t sources_refused = 0;      ///< max_sources reached.
+  std::uint64_t queries_delayed = 0;      ///< Specific queries beyond the rate: sent later.
   std::array<std::uint64_t, wire::kMembershipFaultCount> faults{};  ///< See kMembershipFaultNames.
 };
 
@@ -114,6 +120,7 @@ class MulticastMembership {
     [[nodiscard]] bool none() const { return group_left == 0 && sources_left.empty(); }
   };
   struct Entry {
+    wire::IpAddr starter{};  ///< Host of the first report, whose share the group takes.
     MulticastGroup state{};
     Pending pending{};
     GroupFilter reported{};                    ///< Filter last reported to the sink.
@@ -125,8 +132,11 @@ class MulticastMembership {
   void on_query(const wire::IpAddr& from, const wire::MembershipQuery& query, TimePoint now);
   void elect(const wire::IpAddr& from, const wire::MembershipQuery& query, TimePoint now);
   void lower_timers(const wire::MembershipQuery& query, TimePoint now);
-  void on_record(wire::MembershipVersion version, const wire::MembershipRecord& record,
-                 TimePoint now);
+  void on_record(const wire::IpAddr& from, wire::MembershipVersion version,
+                 const wire::MembershipRecord& record, TimePoint now);
+  /// Returns the end if there is no room for another group of the host.
+  [[nodiscard]] Groups::iterator start_group(const wire::IpAddr& group, const wire::IpAddr& from);
+  void end_group(Groups::iterator it);
   [[nodiscard]] bool is_own_family(const wire::IpAddr& addr) const;
   [[nodiscard]] bool believable(wire::MembershipVersion version,
                                 const wire::MembershipRecord& record);
@@ -158,6 +168,8 @@ class MulticastMembership {
   std::optional<TimePoint> general_at_;
 
   Groups groups_;
+  std::map<wire::IpAddr, std::size_t> started_;  ///< Groups of each starter, at least 1.
+  RecordBudget budget_;
   std::set<std::pair<TimePoint, wire::IpAddr>> due_;
   RateLimiter query_rate_{std::chrono::milliseconds(5), 200};
   MembershipCounters counters_;

@@ -21,6 +21,7 @@ struct MetricsTest : testing::Test {
   MetricsTest() {
     fill(node.rows);
     node.rows.totals.icmp_errors = {7, 3};
+    node.rows.totals.membership_refused = {{"host_groups", 4}, {"over_budget", 0}};
   }
   [[nodiscard]] Metrics metrics() const {
     return metrics_of(metrics_sample(node.view, node.stats), "dpdk-ipoib 1");
@@ -69,19 +70,28 @@ TEST_F(MetricsTest, InterfacesAndTheirDrops) {
 
 TEST_F(MetricsTest, NodeHcasAndSubnetAdministration) {
   const std::string all = text();
-  for (const char* line :
-       {"ipoib_up 1\n", "version=\"dpdk-ipoib 1\"", "ipoib_uptime_seconds 90\n",
-        "ipoib_forward_mode{mode=\"route\"} 1\n", "ipoib_forward_mode{mode=\"io\"} 0\n",
-        "ipoib_forwarding 0\n", "ipoib_routes{kind=\"static\"} 1\n", "ipoib_multicast_routes 1\n",
-        "ipoib_icmp_errors_sent_total 7\n", "ipoib_icmp_errors_suppressed_total 3\n",
-        "ipoib_hca_state{hca=\"soft0\",state=\"active\"} 1\n", "ipoib_hca_lid{hca=\"soft0\"} 1\n",
-        "ipoib_hca_drops_total{hca=\"soft0\",direction=\"receive\",reason=\"ib_"
-        "pkey\"} 12\n",
-        "ipoib_sa_client_events_total{hca=\"soft0\",event=\"sent\"} 9\n",
-        "ipoib_mad_events_total{hca=\"soft0\",event=\"sent\"} 12\n",
-        "ipoib_sa_administrator{hca=\"soft0\"} 1\n",
-        "ipoib_sa_administrator_groups{hca=\"soft0\"} 4\n", "ipoib_mbufs_free 4000\n",
-        "ipoib_reserve_mbufs 64\n"})
+  for (const char* line : {"ipoib_up 1\n",
+                           "version=\"dpdk-ipoib 1\"",
+                           "ipoib_uptime_seconds 90\n",
+                           "ipoib_forward_mode{mode=\"route\"} 1\n",
+                           "ipoib_forward_mode{mode=\"io\"} 0\n",
+                           "ipoib_forwarding 0\n",
+                           "ipoib_routes{kind=\"static\"} 1\n",
+                           "ipoib_multicast_routes 1\n",
+                           "ipoib_membership_refused_total{reason=\"host_groups\"} 4\n",
+                           "ipoib_membership_refused_total{reason=\"over_budget\"} 0\n",
+                           "ipoib_icmp_errors_sent_total 7\n",
+                           "ipoib_icmp_errors_suppressed_total 3\n",
+                           "ipoib_hca_state{hca=\"soft0\",state=\"active\"} 1\n",
+                           "ipoib_hca_lid{hca=\"soft0\"} 1\n",
+                           "ipoib_hca_drops_total{hca=\"soft0\",direction=\"receive\",reason=\"ib_"
+                           "pkey\"} 12\n",
+                           "ipoib_sa_client_events_total{hca=\"soft0\",event=\"sent\"} 9\n",
+                           "ipoib_mad_events_total{hca=\"soft0\",event=\"sent\"} 12\n",
+                           "ipoib_sa_administrator{hca=\"soft0\"} 1\n",
+                           "ipoib_sa_administrator_groups{hca=\"soft0\"} 4\n",
+                           "ipoib_mbufs_free 4000\n",
+                           "ipoib_reserve_mbufs 64\n"})
     EXPECT_THAT(all, HasSubstr(line));
 }
 

@@ -11,6 +11,7 @@
 #include "lib/mgmt/node/node_assembly.h"
 #include "lib/mgmt/node/node_builder.h"
 #include "lib/wire/arp.h"
+#include "lib/wire/igmp.h"
 #include "tests/support/contract_checks.h"
 #include "tests/support/mbufs.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
@@ -171,6 +172,33 @@ TEST_F(NodeTest, P05_AFloodOfExpiredPacketsLeavesPathMtuDiscovery) {
   EXPECT_GT(flooded.suppressed, 0U);
   punt(kPeerIp, wire::unreachable4(wire::IcmpUnreachable::kFragmentationNeeded, 1500));
   EXPECT_EQ(stats.icmp_errors().suppressed, flooded.suppressed);
+}
+
+// A host that reports more groups than its share, in IGMP that a worker has passed on.
+TEST_F(NodeTest, WhatTheLimitsOfIgmpRefuseIsInTheTotals) {
+  NodeConfig c = config();
+  c.ports[0].ip.multicast_router = true;
+  const auto built = build_node(
+      c, {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
+  ASSERT_TRUE(built) << built.error().what;
+  NodeParts& parts = *(*built)->parts;
+  (*built)->runner.start();
+  parts.multicast->update_state(parts.now());  // The port is up.
+  for (std::uint32_t first = 0; first < 300; first += 150) {
+    wire::MembershipReport report;
+    for (std::uint32_t i = first; i < first + 150; ++i)
+      report.records.push_back(
+          {wire::RecordType::kIsExclude, wire::IpAddr::v4(0xef01'0000 + i), {}});
+    msg::Up up{};
+    up.kind = msg::Up::Kind::kMembership;
+    up.iface = parts.interfaces.find("eth0")->control->id();
+    up.mbuf =
+        test::mbuf_of(parts.buffers.on(0), wire::make_igmp(wire::IpAddr::v4(kPeerIp), report));
+    parts.punt->handle(up);
+  }
+  const auto refused = (*built)->faces.stats.totals().membership_refused;
+  EXPECT_EQ(refused.at("host_groups"), 44U);
+  EXPECT_EQ(refused.at("groups"), 0U);
 }
 
 TEST_F(NodeTest, IcmpErrorsAndOwnPacketsWithoutMbufsAreInTheStatistics) {

@@ -52,9 +52,11 @@ class MembershipTest : public testing::Test {
   }
   void report(RecordType type, const char* group, std::vector<IpAddr> sources = {},
               MembershipVersion version = MembershipVersion::kV3) {
-    m->on_packet(
-        wire::make_igmp(kHost, MembershipReport{version, {{type, ip(group), std::move(sources)}}}),
-        now);
+    report_from(kHost, {{type, ip(group), std::move(sources)}}, version);
+  }
+  void report_from(const IpAddr& host, std::vector<wire::MembershipRecord> records,
+                   MembershipVersion version = MembershipVersion::kV3) {
+    m->on_packet(wire::make_igmp(host, MembershipReport{version, std::move(records)}), now);
   }
   void query(const IpAddr& from, const MembershipQuery& q) {
     m->on_packet(wire::make_igmp(from, q), now);
@@ -244,6 +246,111 @@ TEST_F(MembershipTest, GroupsAndSourcesAreBounded) {
   EXPECT_EQ(sink.filters[kGroup].sources.size(), 2U);
 }
 
+// A host that reports group after group does not take the place of another host's.
+TEST_F(MembershipTest, AHostHasItsShareOfTheGroups) {
+  start({.max_groups = 10, .max_host_groups = 3});
+  for (const char* group : {"239.1.1.1", "239.1.1.2", "239.1.1.3", "239.1.1.4", "239.1.1.5"})
+    report(kIsEx, group);
+  EXPECT_EQ(m->group_count(), 3U);
+  EXPECT_EQ(m->counters().host_groups_refused, 2U);
+  report_from(ip("10.0.0.78"), {{kIsEx, ip("239.1.1.4"), {}}});
+  EXPECT_TRUE(sink.filters.contains(ip("239.1.1.4")));
+  report(kIsEx, "239.1.1.4");  // The other host's: it takes none of this one's share.
+  EXPECT_EQ(m->counters().host_groups_refused, 2U);
+  EXPECT_EQ(m->counters().groups_refused, 0U);
+
+  // A group without members gives its place back.
+  report(kToIn, "239.1.1.1");
+  run(seconds(3));
+  EXPECT_EQ(m->group_count(), 3U);
+  report(kIsEx, "239.1.1.5");
+  EXPECT_TRUE(sink.filters.contains(ip("239.1.1.5")));
+  m->stop(now);
+  m->set_address(kRouter, now);
+  for (const char* group : {"239.2.1.1", "239.2.1.2", "239.2.1.3"}) report(kIsEx, group);
+  EXPECT_EQ(m->group_count(), 3U);
+}
+
+// One host sends 5,000 reports of 180 records each a second. The records that are applied are
+// bounded, and the join of another host is taken at once.
+TEST_F(MembershipTest, AFloodOfReportsCostsBoundedWorkAndDelaysNoOtherHost) {
+  start();
+  std::vector<wire::MembershipRecord> records;
+  for (std::uint32_t i = 0; i < 180; ++i)
+    records.push_back({i % 2 == 0 ? kToEx : kToIn, IpAddr::v4(0xef01'0000 + i), {}});
+  constexpr unsigned kSeconds = 10;
+  for (unsigned i = 0; i < 5'000 * kSeconds; ++i) {
+    run(std::chrono::microseconds(200));
+    report_from(kHost, records);
+    if (i % 5'000 != 2'500) continue;
+    const IpAddr group = IpAddr::v4(0xef02'0000 + i);
+    report_from(ip("10.0.0.78"), {{kIsEx, group, {}}});
+    EXPECT_TRUE(sink.filters.contains(group));
+  }
+  EXPECT_LE(m->counters().records, (kSeconds + 1) * (RecordBudget::kRecordsPerHost + 180));
+  EXPECT_GT(m->counters().over_budget, 49'000U);
+  EXPECT_EQ(m->counters().over_budget + m->counters().reports_received, 50'000U + kSeconds);
+
+  // The host itself is heard again when it has kept quiet.
+  run(seconds(2));
+  report_from(kHost, {{kIsEx, ip("239.9.9.9"), {}}});
+  EXPECT_TRUE(sink.filters.contains(ip("239.9.9.9")));
+}
+
+// Forged sources do not multiply the budget: together they have that of the link.
+TEST_F(MembershipTest, ReportsOfManySourcesAreBoundedToo) {
+  start();
+  const std::vector<wire::MembershipRecord> records(180, {kIsEx, ip("239.1.1.1"), {}});
+  for (std::uint32_t i = 0; i < 5'000; ++i) report_from(IpAddr::v4(0x0a01'0000 + i), records);
+  EXPECT_LE(m->counters().records, RecordBudget::kRecordsPerLink / 2 + 180);
+  run(seconds(1));
+  EXPECT_GT(m->counters().over_budget, 4'000U);
+  report_from(kHost, {{kIsEx, ip("239.9.9.9"), {}}});
+  EXPECT_TRUE(sink.filters.contains(ip("239.9.9.9")));
+}
+
+// A flood of reports with forged sources goes on for minutes. A host that is a member keeps its
+// group, and the querier of the link is heard.
+TEST_F(MembershipTest, AFloodOfForgedSourcesEndsNoMembership) {
+  start();
+  report_from(kHost, {{kIsEx, kGroup, {}}});
+  const IpAddr querier = ip("10.0.0.2");
+  const MembershipQuery general{.group = ip("0.0.0.0"), .robustness = 2, .interval = seconds(125)};
+  query(querier, general);
+  ASSERT_EQ(m->other_querier(), querier);
+  const std::vector<wire::MembershipRecord> records(180, {kIsEx, ip("239.1.1.9"), {}});
+  std::uint32_t forged = 0x0a01'0000;
+  for (unsigned i = 0; i < 600; ++i) {
+    for (unsigned n = 0; n < 100; ++n) report_from(IpAddr::v4(forged++), records);
+    if (i % 100 == 50) {
+      const auto refused = m->counters().over_budget;
+      query(querier, general);
+      report_from(kHost, {{kIsEx, kGroup, {}}});
+      EXPECT_EQ(m->counters().over_budget, refused);
+    }
+    run(seconds(1));
+  }
+  EXPECT_GT(m->counters().over_budget, 10'000U);
+  EXPECT_TRUE(sink.filters.contains(kGroup));
+  EXPECT_EQ(m->other_querier(), querier);
+}
+
+// A report that is larger than the share is applied, and its host then waits until it is paid for.
+TEST_F(MembershipTest, AReportLargerThanTheShareIsTakenAsAWhole) {
+  start({.max_host_groups = 4'000});
+  std::vector<wire::MembershipRecord> records;
+  for (std::uint32_t i = 0; i < 3'000; ++i)
+    records.push_back({kIsEx, IpAddr::v4(0xef01'0000 + i), {}});
+  report_from(kHost, records);
+  EXPECT_EQ(m->group_count(), 3'000U);
+  run(milliseconds(900));
+  report_from(kHost, {{kIsEx, ip("239.9.9.9"), {}}});
+  EXPECT_EQ(m->counters().over_budget, 1U);
+  run(seconds(1));
+  report_from(kHost, {{kIsEx, ip("239.9.9.9"), {}}});
+  EXPECT_EQ(m->group_count(), 3'001U);
+}
+
 TEST_F(MembershipTest, AForgedOrGarbledPacketIsCountedByName) {
   start();
   auto p = wire::make_igmp(
@@ -325,9 +432,10 @@ TEST_F(MembershipTest, NoAddressNoQuestionsAndStopForgetsAll) {
 // If thousands of groups are left at once, the rate of the queries is limited, and no group is
 // removed before its query was sent.
 TEST_F(MembershipTest, SpecificQueriesAreBoundedInRate) {
-  start();
+  start({.max_host_groups = 2'000});
   for (std::uint32_t i = 0; i < 2'000; ++i)
     report(kIsEx, to_string(IpAddr::v4(0xef01'0000 + i)).c_str());
+  run(seconds(5));
   sink.sent.clear();
   for (std::uint32_t i = 0; i < 2'000; ++i)
     report(kToIn, to_string(IpAddr::v4(0xef01'0000 + i)).c_str());
