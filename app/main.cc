@@ -133,6 +133,7 @@ struct Frontends {
   std::unique_ptr<Telemetry> telemetry;
   std::unique_ptr<Prometheus> prometheus;
   std::unique_ptr<CliServer> server;
+  std::unique_ptr<CliServer> read_server;
   std::unique_ptr<Terminal> terminal;
   std::unique_ptr<Periodic> stats;
   std::unique_ptr<Service> service;
@@ -148,11 +149,17 @@ Status start_frontends(const Options& options, const mgmt::NodeFaces& node, Cli&
     if (!prometheus) return tl::make_unexpected(prometheus.error());
     frontends.prometheus = std::move(*prometheus);
   }
-  if (!options.cli_socket.empty()) {
-    auto server = CliServer::create(cli, node.loop.events(), options.cli_socket);
-    if (!server) return tl::make_unexpected(server.error());
-    frontends.server = std::move(*server);
-  }
+  const auto serve_at = [&](const std::string& path, CliAccess access,
+                            std::unique_ptr<CliServer>& server) -> Status {
+    if (path.empty()) return {};
+    auto created = CliServer::create(cli, node.loop.events(), path, access);
+    if (!created) return tl::make_unexpected(created.error());
+    server = std::move(*created);
+    return {};
+  };
+  if (auto s = serve_at(options.cli_socket, CliAccess::kFull, frontends.server); !s) return s;
+  if (auto s = serve_at(options.cli_read_socket, CliAccess::kReadOnly, frontends.read_server); !s)
+    return s;
   if (options.stats_period_s != 0) {
     auto stats = print_statistics(cli, node.loop.events(), options.stats_period_s, print);
     if (!stats) return tl::make_unexpected(stats.error());

@@ -106,6 +106,9 @@ void add_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(0U, kMaxLcore));
   app.add_option("--cli-socket", options.cli_socket, "serve the command line on this Unix socket")
       ->option_text("PATH");
+  app.add_option("--cli-read-socket", options.cli_read_socket,
+                 "serve the commands that change nothing, show and help, on this Unix socket")
+      ->option_text("PATH");
   app.add_option(
          "--prometheus", options.prometheus,
          "serve metrics at http://ADDRESS:PORT/metrics; port 0: a free port, which is logged")

@@ -23,8 +23,9 @@ struct Options {
   bool help_telemetry = false;
   bool version = false;
   std::string config_file;   ///< Empty: only the overrides apply.
-  std::string cmdline_file;  ///< Empty: none, also for cli_socket.
+  std::string cmdline_file;  ///< Empty: none, also for the sockets.
   std::string cli_socket;
+  std::string cli_read_socket;
   std::string prometheus;       ///< Address to serve metrics at; empty: disabled.
   unsigned stats_period_s = 0;  ///< 0: no periodic statistics.
   std::optional<unsigned> mgmt_lcore;

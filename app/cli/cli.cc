@@ -8,6 +8,7 @@
 
 #include "app/config/diagnostic.h"
 #include "app/config/markdown.h"
+#include "lib/base/log.h"
 #include "lib/base/log_level.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/node_view.h"
@@ -53,17 +54,32 @@ std::vector<std::string> names_for(const mgmt::NodeConfig& config, std::string_v
 
 Cli::Cli(const mgmt::NodeFaces& node) : node_{node}, grammar_{syntaxes(), parameters()} {}
 
-Result<Output> Cli::run(std::string_view line) {
+bool changes_something(const Command& command) {
+  const auto first = command.syntax.substr(0, command.syntax.find(' '));
+  return first != "show" && first != "help";
+}
+
+Result<Output> Cli::run(std::string_view line, const Sender& sender) {
   const auto words = split_words(line);
   if (!words) return tl::make_unexpected(words.error());
   if (words->empty()) return "";
   const auto [match, mismatch] = grammar_.match(*words);
   if (mismatch) return fail(Errc::kInvalidArgument, "{}", mismatch->to_string());
-  return commands()[match->command].run(node_, *match);
+  const Command& command = commands()[match->command];
+  if (changes_something(command)) {
+    const std::string text = quote(fmt::format("{}", fmt::join(*words, " ")));
+    if (sender.read_only)
+      return fail(Errc::kRefused,
+                  "{}: this client may only read; commands that change something need the full "
+                  "CLI socket",
+                  text);
+    log(LogArea::kApp, LogLevel::kNotice, "command from {}: {}", sender.name, text);
+  }
+  return command.run(node_, *match);
 }
 
-Output Cli::answer(std::string_view line) {
-  auto output = run(line);
+Output Cli::answer(std::string_view line, const Sender& sender) {
+  auto output = run(line, sender);
   return output ? std::move(*output) : fmt::format("error: {}\n", output.error().what);
 }
 
@@ -102,7 +118,7 @@ Status run_command_file(Cli& cli, const std::string& file,
     return fail(Errc::kInvalidArgument, "cannot read command file {}", file);
   std::string line;
   for (unsigned number = 1; std::getline(in, line); ++number) {
-    auto output = cli.run(line);
+    auto output = cli.run(line, {.name = fmt::format("{}:{}", file, number)});
     const auto text = output ? std::move(*output).all()
                              : fmt::format("{}:{}: error: {}\n", file, number, output.error().what);
     if (!text.empty()) print(text);

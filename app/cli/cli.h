@@ -24,6 +24,15 @@ struct Command {
   Result<Output> (*run)(const mgmt::NodeFaces& node, const Match& match);
 };
 
+/// True if the command may change the node, its files or its log; false for `show` and `help`.
+[[nodiscard]] bool changes_something(const Command& command);
+
+/// Who sends a command, and with which rights.
+struct Sender {
+  std::string name = "the program";  ///< For the log, like "terminal" or "uid 0 pid 17".
+  bool read_only = false;            ///< Commands that change something are refused.
+};
+
 /// Returns every command, in the order of `help`.
 [[nodiscard]] const std::vector<Command>& commands();
 [[nodiscard]] const std::vector<Parameter>& parameters();
@@ -33,11 +42,12 @@ class Cli {
   explicit Cli(const mgmt::NodeFaces& node);
 
   /// Executes a line. Returns its output: empty, or text that ends with a newline. Blank lines and
-  /// comments print nothing. Errors: the wrong word and the expected ones, or the error of the
-  /// command.
-  [[nodiscard]] Result<Output> run(std::string_view line);
+  /// comments print nothing. Logs commands that change something with their sender. Errors: the
+  /// wrong word and the expected ones, kRefused if the sender may not change anything, or the error
+  /// of the command.
+  [[nodiscard]] Result<Output> run(std::string_view line, const Sender& sender = {});
   /// Like run(), with errors as text: "error: ...".
-  [[nodiscard]] Output answer(std::string_view line);
+  [[nodiscard]] Output answer(std::string_view line, const Sender& sender = {});
   /// Returns the whole answer at once, for callers that may wait for it.
   [[nodiscard]] std::string execute(std::string_view line) { return answer(line).all(); }
 

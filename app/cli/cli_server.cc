@@ -50,7 +50,7 @@ void Session::begin_answer() {
   const std::string line = std::move(lines_.front());
   lines_.pop_front();
   answer_ = line.size() > kMaxLine ? fmt::format("error: line longer than {} octets\n", kMaxLine)
-                                   : cli_.answer(line);
+                                   : cli_.answer(line, sender_);
 }
 
 void Session::consume(std::size_t n) {
@@ -99,13 +99,21 @@ Result<int> listen_at(const std::string& path) {
   return fail(Errc::kNoResources, "CLI socket {}: {}", path, std::strerror(error));
 }
 
+/// The process that connected, as the kernel noted it then. Source: unix(7), SO_PEERCRED.
+std::string name_of_peer(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return "an unknown process";
+  return fmt::format("uid {} pid {}", peer.uid, peer.pid);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CliServer>> CliServer::create(Cli& cli, mgmt::EventLoop& events,
-                                                     const std::string& path) {
+                                                     const std::string& path, CliAccess access) {
   const auto fd = listen_at(path);
   if (!fd) return tl::make_unexpected(fd.error());
-  std::unique_ptr<CliServer> server{new CliServer{cli, events, path, *fd}};
+  std::unique_ptr<CliServer> server{new CliServer{cli, events, path, access, *fd}};
   auto* s = server.get();
   if (auto watched = events.watch(*fd, EPOLLIN, [s](std::uint32_t) { s->accept_clients(); });
       !watched)
@@ -129,7 +137,7 @@ void CliServer::accept_clients() {
       refuse(fd);
       continue;
     }
-    clients_.emplace(fd, cli_);
+    clients_.try_emplace(fd, cli_, Sender{name_of_peer(fd), access_ == CliAccess::kReadOnly});
     serve(fd, 0);  // Sends the prompt.
   }
 }

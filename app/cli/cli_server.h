@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "app/cli/cli.h"
 #include "lib/mgmt/node/event_loop.h"
@@ -24,7 +25,7 @@ class Session {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit Session(Cli& cli) : cli_{cli}, out_{kPrompt} {}
+  Session(Cli& cli, Sender sender) : cli_{cli}, sender_{std::move(sender)}, out_{kPrompt} {}
 
   /// Takes octets from the client, in pieces of any size.
   void receive(std::string_view bytes);
@@ -54,6 +55,7 @@ class Session {
   void begin_answer();
 
   Cli& cli_;
+  Sender sender_;
   std::deque<std::string> lines_;
   std::optional<Output> answer_;  ///< The answer in progress.
   std::string partial_;           ///< The incomplete input line, up to kMaxLine + 1 octets.
@@ -62,12 +64,16 @@ class Session {
   bool ended_ = false;
 };
 
+/// Rights of the clients of a socket.
+enum class CliAccess : std::uint8_t { kFull, kReadOnly };
+
 class CliServer {
  public:
   /// Takes over the path from a process that is gone. Errors: kExists if another process answers
-  /// there. Only the owner and its group may connect.
+  /// there. Only the owner and the group of the socket may connect; the group is that of the
+  /// process, or of the folder if that has the set-group-ID bit.
   static Result<std::unique_ptr<CliServer>> create(Cli& cli, mgmt::EventLoop& events,
-                                                   const std::string& path);
+                                                   const std::string& path, CliAccess access);
   ~CliServer();
   CliServer(const CliServer&) = delete;
   CliServer& operator=(const CliServer&) = delete;
@@ -77,8 +83,8 @@ class CliServer {
   static constexpr std::chrono::milliseconds kSlice{1};
 
  private:
-  CliServer(Cli& cli, mgmt::EventLoop& events, std::string path, int fd)
-      : cli_{cli}, events_{events}, path_{std::move(path)}, fd_{fd} {}
+  CliServer(Cli& cli, mgmt::EventLoop& events, std::string path, CliAccess access, int fd)
+      : cli_{cli}, events_{events}, path_{std::move(path)}, access_{access}, fd_{fd} {}
 
   void accept_clients();
   void serve(int fd, std::uint32_t events);
@@ -90,6 +96,7 @@ class CliServer {
   Cli& cli_;
   mgmt::EventLoop& events_;
   std::string path_;
+  CliAccess access_;
   int fd_;
   std::map<int, Session> clients_;
   bool refusing_ = false;  ///< The refusal is already logged.

@@ -255,7 +255,7 @@ bool Terminal::type(std::string_view keys) {
 
 void Terminal::execute(std::string_view line) {
   Output answer = line.size() < kMaxLine
-                      ? cli_.answer(line)
+                      ? cli_.answer(line, {.name = "terminal"})
                       : fmt::format("error: line longer than {} octets\n", kMaxLine - 1);
   std::string first;
   bool more = true;

@@ -69,13 +69,13 @@ class Harness {
     require(node_.traffic.set_generator({}).has_value());
     node_.requests.lines.clear();
     for (std::size_t i = 0; i < kLogAreaNames.size(); ++i)
-      set_log_level(static_cast<LogArea>(i), LogLevel::kNotice);
+      set_log_level(static_cast<LogArea>(i), LogLevel::kWarning);  // Commands are notices.
   }
 
   /// Plays a client that sends `piece` octets at a time, and reads as slowly. Returns all that it
   /// has read.
   std::string converse(std::string_view sent, std::size_t piece) {
-    Session session{cli_};
+    Session session{cli_, {}};
     std::string heard;
     const auto read = [&] {
       const std::string_view pending = session.pending();

@@ -2,6 +2,7 @@
 #include "app/cli/cli_server.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,7 +14,9 @@
 #include <cstring>
 #include <fstream>
 
+#include "lib/base/log_level.h"
 #include "tests/support/fake_node.h"
+#include "tests/support/logged.h"
 
 namespace ipoib::app {
 namespace {
@@ -36,7 +39,7 @@ struct SessionTest : testing::Test {
 
   FakeNode node;
   Cli cli{node.faces};
-  Session session{cli};
+  Session session{cli, {"a test"}};
 };
 
 TEST_F(SessionTest, PromptThenAnswersThenPrompts) {
@@ -161,8 +164,8 @@ struct CliServerTest : testing::Test {
     for (const int fd : clients) close(fd);
   }
 
-  void serve() {
-    server = CliServer::create(cli, node.loop.events(), path);
+  void serve(CliAccess access = CliAccess::kFull) {
+    server = CliServer::create(cli, node.loop.events(), path, access);
     ASSERT_TRUE(server) << server.error().what;
   }
   /// Connects so many clients, and lets the server accept each.
@@ -226,6 +229,41 @@ TEST_F(CliServerTest, SeveralClientsEachItsOwnAnswers) {
   EXPECT_EQ(answer(b, "stop\n"), "forwarding was off\nipoib> ");
   EXPECT_EQ(answer(a, "t\n"), "forwarding is on\nipoib> ");
   EXPECT_EQ(receive(b), "");
+}
+
+// On a socket for readers, commands that change something are refused and leave no trace, and the
+// others are answered.
+TEST_F(CliServerTest, AReadOnlySocketRefusesWhatChangesTheNode) {
+  serve(CliAccess::kReadOnly);
+  const int a = connect_client();
+  EXPECT_EQ(receive(a), "ipoib> ");
+  EXPECT_EQ(answer(a, "start\n"),
+            "error: \"start\": this client may only read; commands that change something need the "
+            "full CLI socket\nipoib> ");
+  EXPECT_FALSE(node.rows.forward.forwarding);
+  for (const char* line : {"quit\n", "capture start /tmp/x\n", "set log all debug\n",
+                           "clear stats\n", "route del 10.9.0.0/16\n"})
+    EXPECT_THAT(answer(a, line), testing::HasSubstr("this client may only read")) << line;
+  EXPECT_TRUE(node.requests.lines.empty());
+  EXPECT_FALSE(node.loop.stop_requested());
+  for (const char* line : {"show fwd\n", "show port stats all\n", "help start\n"})
+    EXPECT_THAT(answer(a, line), testing::Not(testing::HasSubstr("error:"))) << line;
+}
+
+TEST_F(CliServerTest, TheLogNamesTheProcessThatChangesSomething) {
+  serve();
+  const int a = connect_client();
+  receive(a);
+  set_log_level(LogArea::kApp, LogLevel::kNotice);
+  const std::string text = logged([&] {
+    answer(a, "show fwd\nbogus\nneigh flush all\n");
+    answer(a, "capture start \"a\001b\"\n");
+  });
+  const std::string from = fmt::format("command from uid {} pid {}: ", getuid(), getpid());
+  EXPECT_THAT(text, testing::HasSubstr(from + "\"neigh flush all\""));
+  EXPECT_THAT(text, testing::HasSubstr(from + "\"capture start a\\u0001b\"")) << "escaped";
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("show fwd")));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("bogus")));
 }
 
 TEST_F(CliServerTest, ClientThatShutsDownGetsItsAnswer) {
@@ -311,12 +349,12 @@ TEST_F(CliServerTest, ClientsThatLeftTakeNoPlaces) {
 
 TEST_F(CliServerTest, PathIsTakenOverFromADeadProcessOnly) {
   {
-    const auto first = CliServer::create(cli, node.loop.events(), path);
+    const auto first = CliServer::create(cli, node.loop.events(), path, CliAccess::kFull);
     ASSERT_TRUE(first);
     struct stat st {};
     ASSERT_EQ(stat(path.c_str(), &st), 0);
     EXPECT_EQ(st.st_mode & 0777U, 0660U);
-    const auto second = CliServer::create(cli, node.loop.events(), path);
+    const auto second = CliServer::create(cli, node.loop.events(), path, CliAccess::kFull);
     ASSERT_FALSE(second);
     EXPECT_NE(second.error().what.find("another process is listening on it"), std::string::npos);
   }
@@ -331,10 +369,10 @@ TEST_F(CliServerTest, PathIsTakenOverFromADeadProcessOnly) {
   const auto* generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
   ASSERT_EQ(bind(dead, generic, sizeof address), 0);
   close(dead);
-  EXPECT_TRUE(CliServer::create(cli, node.loop.events(), path));
+  EXPECT_TRUE(CliServer::create(cli, node.loop.events(), path, CliAccess::kFull));
 
   std::ofstream{path} << "precious";
-  const auto over_file = CliServer::create(cli, node.loop.events(), path);
+  const auto over_file = CliServer::create(cli, node.loop.events(), path, CliAccess::kFull);
   ASSERT_FALSE(over_file);
   EXPECT_NE(over_file.error().what.find("exists and is not a socket"), std::string::npos);
   unlink(path.c_str());
@@ -342,7 +380,7 @@ TEST_F(CliServerTest, PathIsTakenOverFromADeadProcessOnly) {
 
 TEST_F(CliServerTest, PathsThatCannotBe) {
   for (const std::string& bad : {std::string{}, std::string(200, 'x'), std::string{"/nix/dir/s"}})
-    EXPECT_FALSE(CliServer::create(cli, node.loop.events(), bad)) << bad;
+    EXPECT_FALSE(CliServer::create(cli, node.loop.events(), bad, CliAccess::kFull)) << bad;
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 #include <cstdio>
 #include <fstream>
 
+#include "lib/base/log_level.h"
 #include "tests/support/fake_node.h"
+#include "tests/support/logged.h"
 
 namespace ipoib::app {
 namespace {
@@ -60,7 +62,10 @@ TEST_F(TerminalTest, ExecutesLines) {
   EXPECT_TRUE(has(text, "forwarding is on\n")) << text;
   EXPECT_TRUE(text.ends_with("ipoib> ")) << text;
   EXPECT_TRUE(node.rows.forward.forwarding);
-  EXPECT_TRUE(has(type("set fwd io # quick\n"), "ipoib> "));
+  set_log_level(LogArea::kApp, LogLevel::kNotice);
+  const std::string log =
+      logged([&] { EXPECT_TRUE(has(type("set fwd io # quick\n"), "ipoib> ")); });
+  EXPECT_TRUE(has(log, "command from terminal: \"set fwd io\"")) << log;
   EXPECT_EQ(node.rows.forward.mode, mgmt::ForwardMode::kIo);
   text = type("show lnik\n");
   EXPECT_TRUE(has(text, "error: at word 2 \"lnik\": expected one of link, ")) << text;

@@ -9,7 +9,9 @@
 #include <set>
 
 #include "app/export/json.h"
+#include "lib/base/log_level.h"
 #include "tests/support/fake_node.h"
+#include "tests/support/logged.h"
 
 namespace ipoib::app {
 namespace {
@@ -403,8 +405,13 @@ TEST_F(CliTest, CommandFile) {
   std::ofstream{file} << "# first\nstart\n\nbogus\nroute del 10.9.0.0/16\nshow drops soft0 json";
   std::string printed;
   const auto print = [&](std::string_view t) { printed += t; };
-  EXPECT_TRUE(run_command_file(cli, file, print));
+  set_log_level(LogArea::kApp, LogLevel::kNotice);
+  const std::string log = logged([&] { EXPECT_TRUE(run_command_file(cli, file, print)); });
   std::remove(file.c_str());
+  EXPECT_NE(log.find(fmt::format("command from {}:2: \"start\"", file)), std::string::npos) << log;
+  EXPECT_NE(log.find(fmt::format("command from {}:5: \"route del 10.9.0.0/16\"", file)),
+            std::string::npos);
+  EXPECT_EQ(log.find("show drops"), std::string::npos) << "it changes nothing";
   EXPECT_TRUE(printed.starts_with(
       fmt::format("forwarding is on\n{}:4: error: at word 1 \"bogus\": expected one of ", file)))
       << printed;

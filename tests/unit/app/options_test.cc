@@ -21,9 +21,10 @@ TEST(Options, NoneGiven) {
 }
 
 TEST(Options, AllGiven) {
-  const auto o = parse_options({"-i", "-a", "--cmdline-file=cmds", "--stats-period", "5",
-                                "--config", "n.toml", "--mgmt-lcore=3", "--cli-socket", "/run/s",
-                                "--prometheus=127.0.0.1:9400", "--check"});
+  const auto o =
+      parse_options({"-i", "-a", "--cmdline-file=cmds", "--stats-period", "5", "--config", "n.toml",
+                     "--mgmt-lcore=3", "--cli-socket", "/run/s", "--cli-read-socket", "/run/r",
+                     "--prometheus=127.0.0.1:9400", "--check"});
   ASSERT_TRUE(o) << o.error().what;
   EXPECT_TRUE(o->interactive && o->auto_start && o->check);
   EXPECT_EQ(o->cmdline_file, "cmds");
@@ -31,6 +32,7 @@ TEST(Options, AllGiven) {
   EXPECT_EQ(o->config_file, "n.toml");
   EXPECT_EQ(o->mgmt_lcore, 3U);
   EXPECT_EQ(o->cli_socket, "/run/s");
+  EXPECT_EQ(o->cli_read_socket, "/run/r");
   EXPECT_EQ(o->prometheus, "127.0.0.1:9400");
 }
 
@@ -140,6 +142,7 @@ TEST(Options, HelpListsEveryArgument) {
                            "--config FILE",
                            "--mgmt-lcore N",
                            "--cli-socket PATH",
+                           "--cli-read-socket PATH",
                            "--prometheus ADDRESS:PORT",
                            "--idle-policy POLICY",
                            "--set SECTION.KEY=VALUE",
