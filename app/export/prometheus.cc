@@ -10,6 +10,10 @@
 
 #include <atomic>
 #include <charconv>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -32,22 +36,39 @@ class Collector final : public prometheus::Collectable {
       : node_{node}, config_{std::move(config)} {}
 
   [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override {
-    // Not on the stack: threads of Debian's civetweb have 100 KiB of it.
-    using Sample = std::unique_ptr<const MetricsSample>;
-    const auto sample = ask<Sample>(
-        node_.loop,
-        [&node = node_] {
-          return std::make_unique<const MetricsSample>(metrics_sample(node.view, node.stats));
-        },
-        config_.timeout, &ended_);
-    return sample ? metrics_of(**sample, config_.version) : metrics_of_silence();
+    const Sample sample = recent_sample();
+    return sample ? metrics_of(*sample, config_.version) : metrics_of_silence();
   }
   void end() { ended_ = true; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  // Not on the stack: threads of Debian's civetweb have 100 KiB of it.
+  using Sample = std::shared_ptr<const MetricsSample>;
+
+  /// Returns the last sample, or a new one if that is too old; null if the node did not answer.
+  /// Scrapes at the same time wait for the same answer, or for the same timeout.
+  [[nodiscard]] Sample recent_sample() const {
+    const std::lock_guard lock{mutex_};
+    if (sampled_at_ && Clock::now() - *sampled_at_ < config_.max_age) return sample_;
+    sample_ =
+        ask<Sample>(
+            node_.loop,
+            [&node = node_] {
+              return std::make_shared<const MetricsSample>(metrics_sample(node.view, node.stats));
+            },
+            config_.timeout, &ended_)
+            .value_or(nullptr);
+    sampled_at_ = Clock::now();
+    return sample_;
+  }
+
   const mgmt::NodeFaces& node_;
   Prometheus::Config config_;
   std::atomic<bool> ended_{false};
+  mutable std::mutex mutex_;
+  mutable Sample sample_;
+  mutable std::optional<Clock::time_point> sampled_at_;
 };
 
 /// The first error that the HTTP server logged on this thread.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The Prometheus endpoint of a node: GET http://ADDRESS:PORT/metrics. prometheus-cpp serves it with
 // its own threads, which have the affinity of DPDK's control threads: the CPUs without an lcore, or
-// those of the management lcore if there are none. They request numbers from the management lcore
-// and do all other work themselves; a slow client costs that lcore nothing.
+// those of the management lcore if there are none. They request numbers from the management lcore,
+// at most once a second however many scrape, and do all other work themselves; a slow client costs
+// that lcore nothing.
 #pragma once
 
 #include <chrono>
@@ -27,6 +28,8 @@ class Prometheus {
     std::string address;                      ///< In the form of check_listen_address().
     std::string version;                      ///< Version of the program.
     std::chrono::milliseconds timeout{2000};  ///< Time for the management lcore to answer.
+    /// Scrapes within this time of one another get the same numbers.
+    std::chrono::milliseconds max_age{1000};
   };
 
   /// Starts to listen. Errors: kNoResources with the reason if the address is not available;

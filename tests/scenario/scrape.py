@@ -22,6 +22,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 ADDRESS = "127.0.0.1"
 CLIENTS = 20
+# The node may answer with numbers of this age; after this time, it answers with those of now.
+MAX_AGE_S = 1.0
 
 
 def scrape(port):
@@ -43,6 +45,7 @@ def samples_of(families):
 
 
 def evaluate(port, expression):
+    time.sleep(MAX_AGE_S)
     samples = samples_of(scrape(port))
 
     def m(name, **labels):

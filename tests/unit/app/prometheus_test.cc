@@ -47,8 +47,9 @@ struct PrometheusTest : testing::Test {
     node.loop.request_stop();
     if (management.joinable()) management.join();
   }
-  void serve(std::chrono::milliseconds timeout = std::chrono::seconds(5)) {
-    auto created = Prometheus::create(node.faces, {"127.0.0.1:0", "test", timeout});
+  void serve(std::chrono::milliseconds timeout = std::chrono::seconds(5),
+             std::chrono::milliseconds max_age = std::chrono::seconds(1)) {
+    auto created = Prometheus::create(node.faces, {"127.0.0.1:0", "test", timeout, max_age});
     ASSERT_TRUE(created) << created.error().what;
     server = std::move(*created);
   }
@@ -97,6 +98,24 @@ TEST_F(PrometheusTest, AnswersWithTheMetricsOfTheNode) {
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK"));
   EXPECT_THAT(answer, HasSubstr("ipoib_interface_receive_packets_total{interface=\"ib0\"} 107\n"));
   EXPECT_THAT(answer, HasSubstr("# HELP ipoib_uptime_seconds "));
+}
+
+// Many scrapers cost the management lcore one sample.
+TEST_F(PrometheusTest, ScrapesWithinTheAgeOfASampleShareIt) {
+  serve(std::chrono::seconds(5), std::chrono::minutes(10));
+  run();
+  const std::string first = answer_to(kGet);
+  EXPECT_THAT(first, HasSubstr("ipoib_multicast_routes 1\n"));
+  node.loop.post([this] { node.rows.totals.multicast_routes = 7; });
+  EXPECT_THAT(answer_to(kGet), HasSubstr("ipoib_multicast_routes 1\n"));
+}
+
+TEST_F(PrometheusTest, AnOldSampleIsNotUsed) {
+  serve(std::chrono::seconds(5), std::chrono::milliseconds(0));
+  run();
+  EXPECT_THAT(answer_to(kGet), HasSubstr("ipoib_multicast_routes 1\n"));
+  node.loop.post([this] { node.rows.totals.multicast_routes = 7; });
+  EXPECT_THAT(answer_to(kGet), HasSubstr("ipoib_multicast_routes 7\n"));
 }
 
 TEST_F(PrometheusTest, NothingButGetOfMetrics) {
