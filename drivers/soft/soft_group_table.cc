@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <utility>
 
 #include "lib/base/contract.h"
@@ -13,17 +12,16 @@ namespace {
 
 constexpr std::size_t kMinSlots = 16;
 
-std::size_t hash_of(const wire::Gid& mgid) noexcept {
-  return std::hash<wire::Gid>{}(mgid)*0x9e37'79b9'7f4a'7c15ULL >> 32;
-}
-
 }  // namespace
 
 /// Tombstone of a removed group: a search continues behind it.
 const SoftGroupTable::Group SoftGroupTable::kGone{};
 
-SoftGroupTable::SoftGroupTable(const fabric::Grace& grace)
-    : grace_{grace}, owned_{std::make_unique<const Slots>(kMinSlots)}, slots_{owned_.get()} {}
+SoftGroupTable::SoftGroupTable(const fabric::Grace& grace, std::uint64_t seed)
+    : grace_{grace},
+      hash_{seed},
+      owned_{std::make_unique<const Slots>(kMinSlots)},
+      slots_{owned_.get()} {}
 
 SoftGroupTable::~SoftGroupTable() {
   for (std::size_t i = 0; i <= owned_->mask; ++i)
@@ -36,7 +34,7 @@ std::span<SoftUdQueue* const> SoftGroupTable::members(const wire::Gid& mgid,
   expects_worker();
   // Pairs with the release stores of make_room() and of the slots.
   const Slots& slots = *slots_.load(std::memory_order_acquire);
-  for (std::size_t i = hash_of(mgid);; ++i) {
+  for (std::size_t i = hash_(mgid);; ++i) {
     const Group* group = slots.at[i & slots.mask].load(std::memory_order_acquire);
     if (group == nullptr) return {};
     if (group->is(mgid, mlid)) return group->members;
@@ -45,7 +43,7 @@ std::span<SoftUdQueue* const> SoftGroupTable::members(const wire::Gid& mgid,
 
 /// Null: there is no such group.
 SoftGroupTable::Slot* SoftGroupTable::find(const wire::Gid& mgid, std::uint16_t mlid) const {
-  for (std::size_t i = hash_of(mgid);; ++i) {
+  for (std::size_t i = hash_(mgid);; ++i) {
     Slot& slot = owned_->at[i & owned_->mask];
     const Group* group = slot.load(std::memory_order_relaxed);
     if (group == nullptr) return nullptr;
@@ -103,7 +101,7 @@ void SoftGroupTable::detach_all(SoftUdQueue& queue) {
 void SoftGroupTable::add(std::unique_ptr<const Group> group) {
   if ((nb_used_ + 1) * 2 > owned_->mask + 1) make_room();
   const unsigned mlid = group->mlid - kFirstMlid;
-  std::size_t i = hash_of(group->mgid);
+  std::size_t i = hash_(group->mgid);
   const Group* there = nullptr;
   while ((there = owned_->at[i & owned_->mask].load(std::memory_order_relaxed)) != nullptr &&
          there != &kGone)
@@ -144,7 +142,7 @@ void SoftGroupTable::make_room() {
   for (std::size_t i = 0; i <= owned_->mask; ++i) {
     const Group* group = owned_->at[i].load(std::memory_order_relaxed);
     if (group == nullptr || group == &kGone) continue;
-    std::size_t to = hash_of(group->mgid);
+    std::size_t to = hash_(group->mgid);
     while (fresh->at[to & fresh->mask].load(std::memory_order_relaxed) != nullptr) ++to;
     fresh->at[to & fresh->mask].store(group, std::memory_order_relaxed);
   }

@@ -13,6 +13,7 @@
 
 #include "drivers/soft/soft_ud_queue.h"
 #include "lib/base/contract.h"
+#include "lib/base/keyed_hash.h"
 #include "lib/base/result.h"
 #include "lib/fabric/grace.h"
 #include "lib/fabric/retirement.h"
@@ -27,8 +28,8 @@ class SoftGroupTable {
   /// Maximum number of queue pairs in one group; Takers (ud_rx.cc) has a bit for each.
   static constexpr std::size_t kMaxMembers = 1024;
 
-  /// `grace` must outlive the table.
-  explicit SoftGroupTable(const fabric::Grace& grace);
+  /// `grace` must outlive the table. `seed`: of the hash.
+  SoftGroupTable(const fabric::Grace& grace, std::uint64_t seed);
   /// No worker may read the table any more.
   ~SoftGroupTable();
   SoftGroupTable(const SoftGroupTable&) = delete;
@@ -87,6 +88,7 @@ class SoftGroupTable {
   void reclaim();
 
   const fabric::Grace& grace_;
+  const KeyedHash hash_;
   std::unique_ptr<const Slots> owned_;
   std::atomic<const Slots*> slots_;  ///< Points to owned_.
   std::size_t nb_used_ = 0;          ///< Slots that are not null.

@@ -162,7 +162,7 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
       next_qpn_{config.first_qpn.value_or(
           kFirstFreeQpn + static_cast<std::uint32_t>(rte_rand_max(kLastQpn - kFirstFreeQpn + 1)))},
       ahs_{std::move(ahs)},
-      groups_{grace_},
+      groups_{grace_, rte_rand()},
       mads_out_{std::move(mads_out)},
       mads_in_{std::move(mads_in)},
       rings_{std::move(rings)},

@@ -5,7 +5,7 @@
 #include <limits>
 #include <new>
 
-#include "lib/table/hash_seed.h"
+#include "lib/base/hash_seed.h"
 
 namespace ipoib::table {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <rte_rcu_qsbr.h>
 
-#include "lib/table/hash_seed.h"
+#include "lib/base/hash_seed.h"
 
 namespace ipoib::table {
 namespace {

@@ -6,14 +6,12 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <functional>
 
 #include "lib/wire/be.h"
 
 namespace ipoib::wire {
 
-/// 128-bit GID or MGID in wire order.
+/// 128-bit GID or MGID in wire order. Tables use KeyedHash, as for addresses.
 struct Gid {
   std::array<std::byte, 16> bytes{};
 
@@ -68,10 +66,3 @@ inline constexpr std::uint32_t kGsiQkey = 0x8001'0000;  ///< Q_Key of QP1.
 }
 
 }  // namespace ipoib::wire
-
-template <>
-struct std::hash<ipoib::wire::Gid> {
-  std::size_t operator()(const ipoib::wire::Gid& g) const noexcept {
-    return std::hash<std::uint64_t>{}(g.prefix() * 0x9e3779b97f4a7c15ULL ^ g.guid());
-  }
-};

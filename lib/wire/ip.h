@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,7 +26,8 @@ enum class EtherType : std::uint16_t {
 };
 
 /// IPv4 or IPv6 address, 16 octets in wire order. IPv4 addresses are mapped (::ffff:a.b.c.d), so
-/// that one table holds both families.
+/// that one table holds both families. Strangers choose addresses, so there is no std::hash: tables
+/// use KeyedHash.
 struct IpAddr {
   std::array<std::byte, 16> bytes{};
 
@@ -184,13 +184,3 @@ enum class IcmpUnreachable : std::uint8_t {
 [[nodiscard]] std::optional<IpAddr> directed_broadcast(const IpPrefix& prefix);
 
 }  // namespace ipoib::wire
-
-template <>
-struct std::hash<ipoib::wire::IpAddr> {
-  std::size_t operator()(const ipoib::wire::IpAddr& a) const noexcept {
-    std::uint64_t hi, lo;
-    std::memcpy(&hi, a.bytes.data(), 8);
-    std::memcpy(&lo, a.bytes.data() + 8, 8);
-    return (hi * 0x9e3779b97f4a7c15ULL ^ lo) * 0xff51afd7ed558ccdULL;
-  }
-};

@@ -39,7 +39,8 @@ NeighbourCache::NeighbourCache(const NeighbourConfig& config, table::InterfaceId
       solicitor_{solicitor},
       paths_{paths},
       jitter_{seed},
-      held_{sink, config_} {}
+      held_{sink, config_},
+      entries_{0, KeyedHash{seed}} {}
 
 // --- Entries ---
 

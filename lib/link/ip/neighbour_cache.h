@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/keyed_hash.h"
 #include "lib/base/result.h"
 #include "lib/link/interface.h"
 #include "lib/link/ip/held_packets.h"
@@ -195,7 +196,7 @@ class NeighbourCache {
   Jitter jitter_;
   std::uint16_t mtu6_ = 0;
   HeldPackets held_;
-  std::unordered_map<wire::IpAddr, Entry> entries_;
+  std::unordered_map<wire::IpAddr, Entry, KeyedHash> entries_;
   TimeOrder<wire::IpAddr> timers_;
   TimeOrder<wire::IpAddr> quiet_;  ///< Entries that may be evicted, least recently used first.
   NeighbourCounters counters_;

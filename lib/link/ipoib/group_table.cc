@@ -49,7 +49,8 @@ GroupTable::GroupTable(const LinkConfig& config, LinkActions& actions, Neighbour
       senders_{config, actions, sink, counters},
       jitter_{seed},
       spread_{seed ^ 1},
-      log_limit_{kLogInterval} {}
+      log_limit_{kLogInterval},
+      groups_{0, KeyedHash{seed}} {}
 
 GroupTable::~GroupTable() {
   for (auto& [mgid, g] : groups_) drop_requests(g);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/keyed_hash.h"
 #include "lib/base/result.h"
 #include "lib/link/ipoib/group.h"
 #include "lib/link/ipoib/group_senders.h"
@@ -126,7 +127,7 @@ class GroupTable final : public LinkGroups {
   wire::McMemberRecord broadcast_{};  ///< The link's broadcast group; valid while operational.
   wire::Gid port_;                    ///< Own GID when memberships were last confirmed.
   std::map<wire::IpAddr, unsigned> joins_;
-  std::unordered_map<wire::Gid, Group> groups_;
+  std::unordered_map<wire::Gid, Group, KeyedHash> groups_;
   TimeOrder<wire::Gid> timers_;
   std::vector<wire::Gid> to_move_;  ///< Groups whose queue pair is no longer that of the spread.
   std::size_t queries_ = 0;

@@ -37,7 +37,9 @@ PathTable::PathTable(PathConfig config, LinkActions& actions, sa::Client& sa,
       sa_{sa},
       counters_{counters},
       listener_{std::move(listener)},
-      jitter_{seed} {}
+      jitter_{seed},
+      paths_{0, PathKeyHash{KeyedHash{seed}}},
+      qkeys_{0, KeyedHash{seed}} {}
 
 PathTable::~PathTable() {
   for (auto& [key, p] : paths_) sa_.cancel(p.query);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/keyed_hash.h"
 #include "lib/base/result.h"
 #include "lib/fabric/fabric_types.h"
 #include "lib/link/ipoib/ipoib_types.h"
@@ -39,9 +40,11 @@ struct PathKey {
   }
   friend auto operator<=>(const PathKey&, const PathKey&) = default;
 };
+/// The Q_Key needs no key of its own: the paths to one port with one of their own are few.
 struct PathKeyHash {
+  KeyedHash of_gid;
   std::size_t operator()(const PathKey& key) const noexcept {
-    return std::hash<wire::Gid>{}(key.gid) ^ key.qkey.value_or(0);
+    return of_gid(key.gid) ^ key.qkey.value_or(0);
   }
 };
 
@@ -174,7 +177,7 @@ class PathTable final : public NeighbourPaths {
   TimePoint now_{};  ///< Latest time seen, for functions without a time argument.
   std::unordered_map<PathKey, Path, PathKeyHash> paths_;
   /// Q_Keys of the paths to each port, oldest first; none for those without a Q_Key.
-  std::unordered_map<wire::Gid, std::vector<std::uint32_t>> qkeys_;
+  std::unordered_map<wire::Gid, std::vector<std::uint32_t>, KeyedHash> qkeys_;
   TimeOrder<PathKey> timers_;
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/keyed_hash.h"
 #include "lib/wire/gid.h"
 
 namespace ipoib::link {
@@ -59,7 +60,7 @@ class PeerSpread {
 
   using PortsByLid = std::unordered_map<std::uint16_t, wire::Gid>;
 
-  explicit PeerSpread(std::uint64_t key) : hash_{key} {}
+  explicit PeerSpread(std::uint64_t key) : hash_{key}, moved_{0, KeyedHash{key}} {}
 
   /// Returns a number below `n`, which is at least 1.
   [[nodiscard]] unsigned queue_pair_of(const wire::Gid& gid, unsigned n) const {
@@ -93,7 +94,7 @@ class PeerSpread {
                                  const PortsByLid& ports, TimePoint now);
 
   QueueSpread hash_;
-  std::unordered_map<wire::Gid, Moved> moved_;
+  std::unordered_map<wire::Gid, Moved, KeyedHash> moved_;
 };
 
 }  // namespace ipoib::link

@@ -2,6 +2,8 @@
 // ICMP errors and redirects that this node sends to the senders of packets, and their rate limit.
 #pragma once
 
+#include <rte_random.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -50,8 +52,8 @@ class IcmpErrors {
 
   const InterfaceTable& interfaces_;
   Injector& injector_;
-  route::IcmpLimiter limiter4_;
-  route::IcmpLimiter limiter6_;
+  route::IcmpLimiter limiter4_{rte_rand()};
+  route::IcmpLimiter limiter6_{rte_rand()};
   IcmpErrorCounters counters_;
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/keyed_hash.h"
 #include "lib/base/rate_limiter.h"
 #include "lib/wire/icmp_error.h"
 #include "lib/wire/ip.h"
@@ -33,6 +34,8 @@ enum class IcmpBudget : std::uint8_t { kTooBig, kOther, kCount };
 /// Limits the rate of all messages of a budget together, and per host.
 class IcmpLimiter {
  public:
+  /// `seed`: of the hash that assigns hosts to buckets, so that no host can choose that of another.
+  explicit IcmpLimiter(std::uint64_t seed) : hash_{seed} {}
   [[nodiscard]] bool allow(const wire::IpAddr& destination, IcmpBudget budget, TimePoint now);
 
  private:
@@ -43,6 +46,7 @@ class IcmpLimiter {
     std::vector<RateLimiter> per_host{std::size_t{1} << kBucketBits,
                                       RateLimiter{std::chrono::milliseconds(10), 10}};
   };
+  KeyedHash hash_;
   std::array<Limits, static_cast<std::size_t>(IcmpBudget::kCount)> budgets_;
 };
 

@@ -121,7 +121,7 @@ TEST_F(Groups, WhatIsNoGroupIsNeitherJoinedNorLeft) {
 
 TEST(GroupContractDeathTest, GroupsAreMulticastAndTheManagementLcores) {
   const fabric::Grace grace{nullptr};
-  SoftGroupTable groups{grace};
+  SoftGroupTable groups{grace, 1};
   UdDatapath datapath{{}};
   SoftUdQueue queue{datapath, 2, {}};
   const auto leave = [&](const wire::Gid& mgid) {
@@ -147,7 +147,7 @@ TEST_F(Groups, M06_ClosedQueueIsInNoGroup) {
 // Compares the table with the simplest possible one, at random.
 TEST_F(Groups, M06_TableSaysWhatWasAttached) {
   const fabric::Grace grace{nullptr};
-  SoftGroupTable table{grace};
+  SoftGroupTable table{grace, 1};
   std::vector<SoftUdQueue*> queues;
   for (int i = 0; i < 3; ++i)
     queues.push_back(static_cast<SoftUdQueue*>(node_.hca->create_ud_queue({}).value()));

@@ -12,7 +12,7 @@ const IpAddr kHost4 = *wire::parse_ip("192.168.1.2");
 const IpAddr kHost6 = *wire::parse_ip("fd00::2");
 
 TEST(IcmpLimiter, BoundsErrorsInAllAndPerHost) {
-  IcmpLimiter limiter;
+  IcmpLimiter limiter{1};
   const TimePoint start{std::chrono::seconds(1)};
   int one_host = 0;
   for (int i = 0; i < 1000; ++i)
@@ -26,7 +26,7 @@ TEST(IcmpLimiter, BoundsErrorsInAllAndPerHost) {
 }
 
 TEST(IcmpLimiter, P05_LimitsOneNodeAndAll) {
-  IcmpLimiter limiter;
+  IcmpLimiter limiter{1};
   TimePoint now{std::chrono::seconds(10)};
   int allowed = 0;
   for (int i = 0; i < 50; ++i) allowed += limiter.allow(kHost6, IcmpBudget::kOther, now) ? 1 : 0;
@@ -45,7 +45,7 @@ TEST(IcmpLimiter, P05_LimitsOneNodeAndAll) {
 // A flood of packets with TTL 1 from random sources uses up the rate of most errors, but path MTU
 // discovery goes on: "too big" has its own, of the whole node and of the host.
 TEST(IcmpLimiter, P05_OtherErrorsLeaveTheBudgetOfTooBig) {
-  IcmpLimiter limiter;
+  IcmpLimiter limiter{1};
   const TimePoint now{std::chrono::seconds(10)};
   while (limiter.allow(kHost4, IcmpBudget::kOther, now)) {
   }

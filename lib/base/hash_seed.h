@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Secret factors for the hash tables of workers.
+// Secret numbers for hash tables.
 #pragma once
 
 #include <cstdint>
 
-namespace ipoib::table {
+namespace ipoib {
 
 /// One step of splitmix64: neighbouring seeds give unrelated numbers.
 inline std::uint64_t next_random(std::uint64_t& state) noexcept {
@@ -14,4 +14,4 @@ inline std::uint64_t next_random(std::uint64_t& state) noexcept {
   return z ^ (z >> 31);
 }
 
-}  // namespace ipoib::table
+}  // namespace ipoib
