@@ -645,8 +645,8 @@ Section<NodeConfig> neighbour_cache_section() {
           row<E>(
               "max-entries", [](auto& c) -> auto& { return c.neighbour.max_entries; },
               Integer{1, kMax},
-              "Maximum number of neighbours per interface. All interfaces together have room for "
-              "four million."),
+              "Maximum number of neighbours per interface. Those to which nothing is sent take up "
+              "to half. All interfaces together have room for four million."),
       }};
 }
 

@@ -22,6 +22,8 @@ class RateLimiter {
     credit_from_ += interval_;
     return true;
   }
+  /// The time from which on the next call of allow() returns true.
+  [[nodiscard]] TimePoint next() const { return credit_from_ + interval_; }
 
  private:
   Duration interval_;

@@ -64,8 +64,8 @@ class NeighbourPaths {
   /// `user` has the path, and its link-layer address is now another interface at the same port.
   virtual void moved(const wire::IpAddr& /*user*/, const wire::HwAddr& /*from*/,
                      const wire::HwAddr& /*to*/, TimePoint /*now*/) {}
-  /// This node has asked for the neighbour, or the neighbour has answered. Paths of which only other
-  /// hosts have spoken give way first if there are too many.
+  /// This node sends to the neighbour or has routes through it. Paths of which only other hosts have
+  /// spoken become ready later, and give way first if there are too many.
   virtual void asked_for(const wire::HwAddr& /*hw*/) {}
   /// Precondition: no installed entry of `user` uses the path any more.
   virtual void release(const wire::IpAddr& user, const wire::HwAddr& hw) = 0;

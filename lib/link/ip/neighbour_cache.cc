@@ -49,8 +49,10 @@ auto NeighbourCache::find(const wire::IpAddr& addr) -> Entry* {
   return it == entries_.end() ? nullptr : &it->second;
 }
 
-auto NeighbourCache::create(const wire::IpAddr& addr, TimePoint now) -> Result<Entry*> {
-  if (entries_.size() >= config_.max_entries && !evict_one(now)) {
+auto NeighbourCache::create(const wire::IpAddr& addr, bool unasked, TimePoint now)
+    -> Result<Entry*> {
+  Family& f = family(addr);
+  if (!make_room(f, unasked, now)) {
     ++counters_.refused;
     return ipoib::fail(Errc::kNoResources, "the limit of {} neighbours of the interface is reached",
                        config_.max_entries);
@@ -65,18 +67,48 @@ auto NeighbourCache::create(const wire::IpAddr& addr, TimePoint now) -> Result<E
   Entry& e = entries_[addr];
   e.addr = addr;
   e.index = *index;
+  e.is_unasked = unasked;
   e.touched = now;
+  ++f.size;
   e.confirmed = now;
   install(e, table::NeighbourState::kIncomplete);
   schedule(e);
   return &e;
 }
 
-/// Forgets the least recently used entry. The order has the last known use of each entry, which may
+/// Makes sure that there is a place for one more entry of the family.
+bool NeighbourCache::make_room(Family& f, bool unasked, TimePoint now) {
+  const std::size_t share = (config_.max_entries + 1) / 2;
+  if (unasked && unasked_.size() >= share) evict_unasked();
+  if (entries_.size() < config_.max_entries || evict_unasked()) return true;
+  if (unasked) return false;
+  Family& other = families_[&f == &families_[0] ? 1 : 0];
+  return evict_quiet(2 * f.size >= config_.max_entries ? f : other, now);
+}
+
+/// Forgets the oldest entry that only other hosts have spoken of. Those that workers have sent to
+/// are found here, and become like others.
+bool NeighbourCache::evict_unasked() {
+  while (const auto addr = unasked_.first()) {
+    Entry& e = *find(*addr);
+    if (used_since(e, e.touched)) {
+      ask_for(e);
+      e.touched = last_use(e);
+      schedule(e);
+      continue;
+    }
+    forget(e, Drop::kNeighbourGone);
+    ++counters_.evicted;
+    return true;
+  }
+  return false;
+}
+
+/// Forgets the least recently used entry of the family. The order has the last known use of each entry, which may
 /// be out of date but is never too late. So the first entry whose position is confirmed is the one.
 /// The check moves other entries back, at most once per use and entry.
-bool NeighbourCache::evict_one(TimePoint now) {
-  while (const auto addr = quiet_.first()) {
+bool NeighbourCache::evict_quiet(Family& f, TimePoint now) {
+  while (const auto addr = f.quiet.first()) {
     Entry& e = *find(*addr);
     const auto use = last_use(e);
     if (use > e.quiet) {
@@ -97,7 +129,9 @@ void NeighbourCache::forget(Entry& e, Drop reason) {
   leave_path(e);
   const auto packets = held_.take(e.held);
   timers_.set(e.addr, e.wake, kNever);
-  quiet_.set(e.addr, e.quiet, kNever);
+  Family& f = family(e.addr);
+  (e.is_unasked ? unasked_ : f.quiet).set(e.addr, e.quiet, kNever);
+  --f.size;
   entries_.erase(wire::IpAddr{e.addr});
   drop_all(packets, reason, false);
 }
@@ -116,7 +150,18 @@ void NeighbourCache::to_sleep(Entry& e) {
 void NeighbourCache::schedule(Entry& e) {
   const auto oldest = e.held.empty() ? kNever : e.held.front().expires;
   timers_.set(e.addr, e.wake, std::min(e.phase_due, oldest));
-  quiet_.set(e.addr, e.quiet, e.kept() || e.busy() ? kNever : e.touched);
+  if (e.is_unasked)
+    unasked_.set(e.addr, e.quiet, e.touched);
+  else
+    family(e.addr).quiet.set(e.addr, e.quiet, e.kept() || e.busy() ? kNever : e.touched);
+}
+
+/// This node needs the entry from here on, so its path is queried before those that only other hosts
+/// have spoken of. The caller calls schedule().
+void NeighbourCache::ask_for(Entry& e) {
+  if (!std::exchange(e.is_unasked, false)) return;
+  unasked_.set(e.addr, e.quiet, kNever);
+  if (e.has_path) paths_.asked_for(*e.hw);
 }
 
 void NeighbourCache::install(Entry& e, table::NeighbourState state) {
@@ -152,10 +197,11 @@ void NeighbourCache::request_neighbour(const wire::IpAddr& addr, HeldPacket pack
     // If no packet can wait, none is worth an entry: a scan of the address space causes at most as
     // many requests as packets can be held.
     if (held_.full(packet)) return sink_.drop(packet, Drop::kNeighbourPending, false);
-    const auto created = create(addr, now);
+    const auto created = create(addr, false, now);
     if (!created) return sink_.drop(packet, Drop::kNeighbourTableFull, false);
     e = *created;
   }
+  ask_for(*e);
   e->touched = e->wanted = now;
   if (e->valid() || e->phase == NeighbourPhase::kFailed) {
     const bool valid = e->valid();
@@ -172,10 +218,11 @@ void NeighbourCache::request_neighbour(const wire::IpAddr& addr, HeldPacket pack
 Result<table::NeighbourIndex> NeighbourCache::use_gateway(const wire::IpAddr& addr, TimePoint now) {
   Entry* e = find(addr);
   if (e == nullptr) {
-    const auto created = create(addr, now);
+    const auto created = create(addr, false, now);
     if (!created) return tl::make_unexpected(created.error());
     e = *created;
   }
+  ask_for(*e);
   ++e->gateways;
   request_gateway(*e);
   schedule(*e);
@@ -194,10 +241,11 @@ void NeighbourCache::forget_gateway(const wire::IpAddr& addr) {
 Status NeighbourCache::add_static(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
   Entry* e = find(addr);
   if (e == nullptr) {
-    const auto created = create(addr, now);
+    const auto created = create(addr, false, now);
     if (!created) return tl::make_unexpected(created.error());
     e = *created;
   }
+  ask_for(*e);
   e->is_static = true;
   move(*e, hw, Evidence::kOther, now);
   return {};
@@ -205,7 +253,7 @@ Status NeighbourCache::add_static(const wire::IpAddr& addr, const wire::HwAddr& 
 
 Status NeighbourCache::add_mapped(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
   if (find(addr) != nullptr) return {};
-  const auto created = create(addr, now);
+  const auto created = create(addr, false, now);
   if (!created) return tl::make_unexpected(created.error());
   (*created)->is_mapped = true;
   move(**created, hw, Evidence::kOther, now);
@@ -271,8 +319,7 @@ void NeighbourCache::resolve(Entry& e, TimePoint now) {
 void NeighbourCache::use_path(Entry& e, TimePoint now) {
   e.has_path = true;
   const PathState state = paths_.acquire(e.addr, *e.hw, now);
-  if (e.kept() || e.evidence == Evidence::kReply || e.wanted != TimePoint::min())
-    paths_.asked_for(*e.hw);
+  if (!e.is_unasked) paths_.asked_for(*e.hw);
   switch (state) {
     case PathState::kReady: return become_valid(e, now);
     case PathState::kFailed: return fail(e, now);
@@ -306,7 +353,6 @@ void NeighbourCache::become_valid(Entry& e, TimePoint now) {
 }
 
 void NeighbourCache::confirm(Entry& e, TimePoint now) {
-  paths_.asked_for(*e.hw);
   e.phase = NeighbourPhase::kReachable;
   e.attempts = 0;
   e.confirmed = now;
@@ -392,7 +438,7 @@ bool NeighbourCache::learn(const wire::IpAddr& addr, const wire::HwAddr& hw, Evi
   Entry* e = find(addr);
   if (e == nullptr) {
     if (!create_it) return true;
-    const auto created = create(addr, now);
+    const auto created = create(addr, true, now);
     if (!created) return true;  // The message is still answered; no packet waits for this entry.
     e = *created;
   }
@@ -520,6 +566,7 @@ void NeighbourCache::ask_again(Entry& e, TimePoint now) {
 /// Stale: probes a used entry, and forgets one that is unused for long.
 void NeighbourCache::check_use(Entry& e, TimePoint now) {
   if (used_since(e, e.looked)) {
+    ask_for(e);
     e.phase = NeighbourPhase::kProbe;
     e.attempts = 0;
     return probe_again(e, now);

@@ -12,6 +12,7 @@
 // except a reply to this node is Stale: packets use it, and it is confirmed once it is used.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -57,16 +58,17 @@ struct NeighbourEntry {
   NeighbourPhase phase = NeighbourPhase::kIncomplete;
   Evidence evidence = Evidence::kOther;  ///< Source of `hw`.
   bool is_static = false;
-  bool is_mapped = false;  ///< `hw` follows from the address: never requested, never learned.
-  bool has_path = false;   ///< Registered as a user of the path to `hw`.
-  unsigned gateways = 0;   ///< Number of routes through it.
-  bool failed = false;     ///< The last resolution had no answer: routes avoid the gateway.
-  unsigned attempts = 0;   ///< Requests or probes in this phase; 0 in kIncomplete: idle.
+  bool is_mapped = false;   ///< `hw` follows from the address: never requested, never learned.
+  bool has_path = false;    ///< Registered as a user of the path to `hw`.
+  bool is_unasked = false;  ///< Only other hosts have spoken of it, and nothing was sent to it.
+  unsigned gateways = 0;    ///< Number of routes through it.
+  bool failed = false;      ///< The last resolution had no answer: routes avoid the gateway.
+  unsigned attempts = 0;    ///< Requests or probes in this phase; 0 in kIncomplete: idle.
   std::optional<wire::HwAddr> hw;  ///< Empty while unknown.
   table::Neighbour installed;
   TimePoint phase_due = kNever;
   TimePoint wake = kNever;   ///< Position in the order of timers: phase or oldest held packet.
-  TimePoint quiet = kNever;  ///< Position in the order of eviction.
+  TimePoint quiet = kNever;  ///< Position in an order of eviction.
   TimePoint touched{};       ///< Creation or last use known to management.
   TimePoint wanted = TimePoint::min();  ///< Last packet that was punted for it.
   TimePoint confirmed{};
@@ -88,6 +90,11 @@ struct NeighbourEntry {
 
 /// The neighbours of one interface of either kind. Management lcore only. Passes packets to the
 /// sink only when its own state is consistent.
+///
+/// Other hosts can send messages with any number of made-up sources. Entries of which only such
+/// messages have spoken take at most half of the places, never displace others, and are the first
+/// to be evicted. They become like others once a packet is sent to them. An IP family with at most
+/// half of the places loses none to the other. Source: RFC 6583 §7.1.
 class NeighbourCache {
  public:
   NeighbourCache(const NeighbourConfig& config, table::InterfaceId iface, NeighbourSink& sink,
@@ -156,8 +163,18 @@ class NeighbourCache {
   using Entry = NeighbourEntry;
 
   Entry* find(const wire::IpAddr& addr);
-  Result<Entry*> create(const wire::IpAddr& addr, TimePoint now);
-  bool evict_one(TimePoint now);
+  /// The entries of one IP family.
+  struct Family {
+    std::size_t size = 0;
+    TimeOrder<wire::IpAddr> quiet;  ///< May be evicted, least recently used first.
+  };
+
+  [[nodiscard]] Family& family(const wire::IpAddr& addr) { return families_[addr.is_v4() ? 0 : 1]; }
+  Result<Entry*> create(const wire::IpAddr& addr, bool unasked, TimePoint now);
+  [[nodiscard]] bool make_room(Family& f, bool unasked, TimePoint now);
+  bool evict_unasked();
+  bool evict_quiet(Family& f, TimePoint now);
+  void ask_for(Entry& e);
   void forget(Entry& e, Drop reason);
   void to_sleep(Entry& e);
   void reset(Entry& e, Drop reason);
@@ -198,7 +215,8 @@ class NeighbourCache {
   HeldPackets held_;
   std::unordered_map<wire::IpAddr, Entry, KeyedHash> entries_;
   TimeOrder<wire::IpAddr> timers_;
-  TimeOrder<wire::IpAddr> quiet_;  ///< Entries that may be evicted, least recently used first.
+  std::array<Family, 2> families_;
+  TimeOrder<wire::IpAddr> unasked_;  ///< All that are NeighbourEntry::is_unasked, oldest first.
   NeighbourCounters counters_;
 };
 

@@ -20,6 +20,13 @@ constexpr Duration kMovedDelay = std::chrono::seconds(1);
 constexpr Duration kQueryInterval = std::chrono::seconds(1);
 /// Further queries wait here, not in the SA client, so that those of its other users get through.
 constexpr std::size_t kMaxQueries = 256;
+/// The rate and the burst of queries for paths of which only other hosts have spoken. A host can
+/// send from any number of made-up addresses; the burst serves the hosts of a rack that start
+/// together.
+constexpr Duration kUnaskedInterval = std::chrono::milliseconds(1);
+constexpr std::uint32_t kUnaskedBurst = 256;
+/// The open ones among them, so that other queries find a place.
+constexpr std::size_t kMaxUnaskedQueries = kMaxQueries / 2;
 constexpr std::size_t kMaxWaitingFrames = 256;
 constexpr std::size_t kMaxWaitingPerPath = 8;
 /// Paths to one port with a Q_Key of their own. A host can send ever new Q_Keys, and each path has
@@ -39,7 +46,8 @@ PathTable::PathTable(PathConfig config, LinkActions& actions, sa::Client& sa,
       listener_{std::move(listener)},
       jitter_{seed},
       paths_{0, PathKeyHash{KeyedHash{seed}}},
-      qkeys_{0, KeyedHash{seed}} {}
+      qkeys_{0, KeyedHash{seed}},
+      unasked_limit_{kUnaskedInterval, kUnaskedBurst} {}
 
 PathTable::~PathTable() {
   for (auto& [key, p] : paths_) sa_.cancel(p.query);
@@ -66,6 +74,10 @@ void PathTable::asked_for(const wire::HwAddr& hw) {
   if (p == nullptr || p->users.empty()) return;
   p->asked = true;
   p->evicted = false;
+  if (p->unasked != kNever) {
+    unasked_.set(p->key, p->unasked, kNever);
+    query(*p, now_);
+  }
   schedule(*p);
 }
 
@@ -291,6 +303,7 @@ void PathTable::erase(Path& p) {
   drop_waiting(p);
   if (p.ah != fabric::kNoAh) actions_.destroy_ah(p.ah);
   timers_.set(p.key, p.wake, kNever);
+  unasked_.set(p.key, p.unasked, kNever);
   const PathKey key = p.key;
   paths_.erase(key);
   if (!key.qkey) return;
@@ -303,13 +316,19 @@ void PathTable::schedule(Path& p) {
   timers_.set(p.key, p.wake, p.evicted ? now_ : std::min(p.refresh_at, p.expires));
 }
 
-/// Queries the SA unless a query is open. Queries later if the last one was a moment ago or too
-/// many are open.
+/// Queries the SA unless a query is open. A new path of which only other hosts have spoken waits for
+/// its turn.
 void PathTable::query(Path& p, TimePoint now) {
   if (p.query != sa::kNoTransaction || p.pinned || !operational_) return;
   p.expires = kNever;
+  if (p.asked || p.state != PathState::kPending) return query_now(p, now);
+  if (p.unasked == kNever) unasked_.set(p.key, p.unasked, now);
+}
+
+/// Queries later if the last query was a moment ago or too many are open.
+void PathTable::query_now(Path& p, TimePoint now) {
   const bool soon = p.state == PathState::kReady && now - p.queried_at < kQueryInterval;
-  if (soon || queries_ >= kMaxQueries) {
+  if (soon || queries_ >= (p.asked ? kMaxQueries : kMaxUnaskedQueries)) {
     p.refresh_at =
         soon ? p.queried_at + kQueryInterval : now + jitter_.around(kQueryInterval / 10, 50);
     return;
@@ -324,6 +343,17 @@ void PathTable::query(Path& p, TimePoint now) {
         on_answer(key, outcome, at);
       },
       now);
+}
+
+/// Queries the paths whose turn has come.
+void PathTable::query_unasked(TimePoint now) {
+  while (const auto key = unasked_.first()) {
+    if (!unasked_limit_.allow(now)) return;
+    Path& p = *find(*key);
+    unasked_.set(p.key, p.unasked, kNever);
+    if (p.state == PathState::kPending && !p.pinned) query_now(p, now);
+    schedule(p);
+  }
 }
 
 void PathTable::cancel_query(Path& p) {
@@ -498,6 +528,12 @@ void PathTable::tick(TimePoint now) {
     }
     schedule(p);
   }
+  query_unasked(now);
+}
+
+std::optional<TimePoint> PathTable::next_deadline() const {
+  if (unasked_.size() == 0) return timers_.next();
+  return earlier(timers_.next(), unasked_limit_.next());
 }
 
 }  // namespace ipoib::link

@@ -16,6 +16,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/keyed_hash.h"
+#include "lib/base/rate_limiter.h"
 #include "lib/base/result.h"
 #include "lib/fabric/fabric_types.h"
 #include "lib/link/ipoib/ipoib_types.h"
@@ -99,7 +100,7 @@ class PathTable final : public NeighbourPaths {
   void clear();
 
   void tick(TimePoint now);
-  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return timers_.next(); }
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] std::size_t size() const { return paths_.size(); }
 
   PathState acquire(const wire::IpAddr& user, const wire::HwAddr& hw, TimePoint now) override;
@@ -130,6 +131,7 @@ class PathTable final : public NeighbourPaths {
     std::uint16_t heard = 0;        ///< Source LID of the host's latest packet; 0: none yet.
     TimePoint queried_at{};         ///< Time of the last query.
     TimePoint refresh_at = kNever;  ///< Time of the next query.
+    TimePoint unasked = kNever;     ///< Position in the order of `unasked_`.
     TimePoint expires = kNever;     ///< Unused; erased at this time.
     TimePoint wake = kNever;        ///< Position in the order of timers.
     std::set<wire::IpAddr> users;
@@ -149,6 +151,8 @@ class PathTable final : public NeighbourPaths {
   void erase(Path& p);
   void schedule(Path& p);
   void query(Path& p, TimePoint now);
+  void query_now(Path& p, TimePoint now);
+  void query_unasked(TimePoint now);
   void cancel_query(Path& p);
   void on_answer(const PathKey& key, const sa::Outcome& outcome, TimePoint now);
   Result<wire::PathRecord> accept(const wire::Gid& gid, const sa::Reply& reply) const;
@@ -179,6 +183,8 @@ class PathTable final : public NeighbourPaths {
   /// Q_Keys of the paths to each port, oldest first; none for those without a Q_Key.
   std::unordered_map<wire::Gid, std::vector<std::uint32_t>, KeyedHash> qkeys_;
   TimeOrder<PathKey> timers_;
+  TimeOrder<PathKey> unasked_;  ///< Paths to query of which only other hosts have spoken.
+  RateLimiter unasked_limit_;
 };
 
 }  // namespace ipoib::link

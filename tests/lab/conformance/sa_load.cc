@@ -205,8 +205,10 @@ TEST(SaLoad, AbsentPeersAreNotAskedForAllTheTime) {
   std::uint64_t wanted = 0;
   const TimePoint end = now() + kWanted;
   while (now() < end) {
-    for (unsigned i = 0; i < kAbsent; ++i, ++wanted)
+    for (unsigned i = 0; i < kAbsent; ++i, ++wanted) {
       paths.acquire(wire::IpAddr::v4(0x0a00'0100 + i), peers[i], now());
+      paths.asked_for(peers[i]);
+    }
     paths.tick(now());
     session->run_until([] { return false; }, milliseconds(10));
   }

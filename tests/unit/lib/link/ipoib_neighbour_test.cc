@@ -564,6 +564,7 @@ TEST_F(IpoibNeighbour, FramesWithoutAPathAreCountedByTheirProtocol) {
   send(2, 100);  // more than may wait
   EXPECT_EQ(counters.arp_unsent, 0U);
   EXPECT_GT(counters.nd_unsent, 50U);
+  paths.tick(b.now);
   b.run_for(10ms);
   EXPECT_EQ(counters.arp_unsent, 2U);
   EXPECT_EQ(counters.nd_unsent, 100U);

@@ -366,6 +366,68 @@ TEST(NeighbourCache, FullTableEvictsWhatWasUnusedLongest) {
   EXPECT_NE(b.sink.find(host(500)), nullptr);
 }
 
+/// Other hosts send requests, so that the cache learns addresses that it has not asked for.
+void hear(SimNeighbourCache& b, const wire::IpAddr& addr) {
+  EXPECT_TRUE(b.cache.learn(addr, mac(9), Evidence::kOther, true, b.now));
+}
+wire::IpAddr host6(std::uint32_t n) {
+  auto addr = ip("fe80::1");
+  for (unsigned i = 0; i < 4; ++i) addr.bytes[8 + i] = static_cast<std::byte>(n >> 8 * i);
+  return addr;
+}
+
+TEST(NeighbourCache, P16_StrangersTakeHalfOfTheTableAndDisplaceNobody) {
+  SimNeighbourCache b{{.max_entries = 100}};
+  fill(b, 80);
+  b.run_for(10s);
+  for (std::uint32_t i = 0; i < 1000; ++i) hear(b, host(1000 + i));
+  EXPECT_EQ(b.cache.size(), 100U);
+  for (std::uint32_t i = 0; i < 80; ++i) EXPECT_NE(b.sink.find(host(i)), nullptr) << i;
+  EXPECT_NE(b.sink.find(host(1999)), nullptr) << "a stranger displaces the oldest one";
+  // A neighbour that packets are for displaces strangers, even if these are newer.
+  for (std::uint32_t i = 0; i < 20; ++i) b.resolve(host(500 + i));
+  for (std::uint32_t i = 0; i < 80; ++i) EXPECT_NE(b.sink.find(host(i)), nullptr) << i;
+  hear(b, host(3000));
+  EXPECT_EQ(b.sink.find(host(3000)), nullptr) << "no stranger is left to displace";
+  EXPECT_EQ(b.cache.counters().refused, 1U);
+
+  SimNeighbourCache empty{{.max_entries = 100}};
+  for (std::uint32_t i = 0; i < 1000; ++i) hear(empty, host(i));
+  EXPECT_EQ(empty.cache.size(), 50U);
+}
+
+TEST(NeighbourCache, P16_AStrangerThatPacketsAreSentToIsNoStrangerAnyMore) {
+  SimNeighbourCache b{{.max_entries = 4}};
+  hear(b, host(1));
+  hear(b, host(2));
+  b.run_for(2s);
+  b.sink.used[*b.sink.index_of(host(1))] = b.now;
+  b.want(host(2));
+  for (std::uint32_t i = 0; i < 100; ++i) hear(b, host(100 + i));
+  EXPECT_TRUE(b.sink.valid(host(1)));
+  EXPECT_TRUE(b.sink.valid(host(2)));
+  EXPECT_EQ(b.cache.size(), 4U);
+}
+
+/// A family takes places that the other does not use, and leaves it half when it does.
+TEST(NeighbourCache, P16_NeitherFamilyTakesThePlacesOfTheOther) {
+  SimNeighbourCache b{{.max_entries = 100}};
+  fill(b, 100);
+  b.run_for(10s);
+  for (std::uint32_t i = 0; i < 50; ++i) b.resolve(host6(i));
+  const auto valid = [&b](auto make) {
+    unsigned n = 0;
+    for (std::uint32_t i = 0; i < 1000; ++i) n += b.sink.valid(make(i));
+    return n;
+  };
+  EXPECT_EQ(valid(host), 50U);
+  EXPECT_EQ(valid(host6), 50U);
+  b.run_for(10s);
+  for (std::uint32_t i = 50; i < 1000; ++i) b.resolve(host6(i));
+  EXPECT_EQ(valid(host), 50U);
+  EXPECT_EQ(b.cache.size(), 100U);
+}
+
 TEST(NeighbourCache, FullTableOfBusyKeptOrUsedEntriesRefusesNewOnes) {
   SimNeighbourCache b{{.max_entries = 4}};
   ASSERT_TRUE(b.cache.use_gateway(host(1), b.now));
