@@ -637,8 +637,9 @@ Section<NodeConfig> neighbour_cache_section() {
               "Maximum number of packets held for one unresolved neighbour."),
           row<E>(
               "max-held", [](auto& c) -> auto& { return c.neighbour.max_held; }, Integer{0, kMax},
-              "Maximum number of held packets per interface. All interfaces together hold at most "
-              "an eighth of the packet buffers."),
+              "Maximum number of held packets per interface. Senders with many unresolved "
+              "neighbours have three quarters of it. All interfaces together hold at most an "
+              "eighth of the packet buffers."),
           row<E>(
               "max-held-age", [](auto& c) -> auto& { return c.neighbour.max_held_age; }, Seconds{},
               "Maximum time for which a packet is held."),

@@ -76,7 +76,7 @@ enum class Drop : std::uint8_t {
   kLocalUnsupported,  ///< Addressed to this node, and no protocol here handles it.
   kLocalFromSelf,     ///< Sent by this node to itself, which is not supported.
   // Neighbours.
-  kNeighbourPending,  ///< Neighbour unresolved, and a limit of held packets is reached.
+  kNeighbourPending,  ///< Unresolved; too many packets wait, or addresses are asked for.
   kNeighbourFailed,   ///< Resolution failed recently (negative cache).
   kNeighbourHeldTooLong,
   kNeighbourTableFull,

@@ -45,6 +45,8 @@ class NeighbourSink {
   /// True if the node holds more packets than it has buffers for, including this one, which was
   /// just handed over. The caller must then drop some held packets, or this one.
   [[nodiscard]] virtual bool crowded(HeldPacket packet) const = 0;
+  /// The IP source address of a held packet.
+  [[nodiscard]] virtual wire::IpAddr source_of(HeldPacket packet) const = 0;
   /// Drops a held packet. `unreachable`: its sender gets an ICMP host unreachable.
   virtual void drop(HeldPacket packet, Drop reason, bool unreachable) = 0;
 };

@@ -62,6 +62,10 @@ class FakeNeighbourSink final : public NeighbourSink {
     released.push_back(packet);
     if (on_release) on_release(packet);
   }
+  [[nodiscard]] wire::IpAddr source_of(HeldPacket packet) const override {
+    const auto it = sources.find(packet);
+    return it == sources.end() ? wire::IpAddr{} : it->second;
+  }
   [[nodiscard]] bool crowded(HeldPacket) const override { return open.size() > room; }
   void drop(HeldPacket packet, Drop reason, bool unreachable) override {
     settle(packet);
@@ -99,8 +103,9 @@ class FakeNeighbourSink final : public NeighbourSink {
   std::set<table::NeighbourIndex> indexes;
   std::map<table::NeighbourIndex, table::Neighbour> installed;
   std::map<table::NeighbourIndex, TimePoint> used;
-  std::set<HeldPacket> open;    ///< Handed over and not returned.
-  std::size_t room = SIZE_MAX;  ///< Most packets that may wait in the node.
+  std::map<HeldPacket, wire::IpAddr> sources;  ///< Empty addresses otherwise.
+  std::set<HeldPacket> open;                   ///< Handed over and not returned.
+  std::size_t room = SIZE_MAX;                 ///< Most packets that may wait in the node.
   std::vector<HeldPacket> released;
   std::vector<std::pair<HeldPacket, Drop>> dropped;
   std::map<Drop, std::size_t> drops;

@@ -7,8 +7,17 @@
 
 namespace ipoib::link {
 
-void HeldPackets::hold(HeldQueue& queue, HeldPacket packet, TimePoint now) {
-  while (queue.size() >= config_.max_held_per_neighbour || full(packet)) {
+std::size_t HeldPackets::most_for(const HeldQueue& queue) const {
+  const std::size_t most = config_.max_held_per_neighbour;
+  if (total_ < config_.max_held / 2) return most;
+  return std::min(most, std::max<std::size_t>(queue.size(), 1));
+}
+
+void HeldPackets::hold(HeldQueue& queue, HeldPacket packet, bool privileged, TimePoint now) {
+  const std::size_t most = most_for(queue);
+  const std::size_t in_all =
+      privileged ? config_.max_held : config_.max_held - config_.max_held / 4;
+  while (queue.size() >= most || total_ >= in_all || sink_.crowded(packet)) {
     if (queue.empty()) {
       sink_.drop(packet, Drop::kNeighbourPending, false);
       return;

@@ -24,10 +24,12 @@ class HeldPackets {
  public:
   HeldPackets(NeighbourSink& sink, const NeighbourConfig& config) : sink_{sink}, config_{config} {}
 
-  /// Takes over `packet`. At a limit the oldest packet of this queue is dropped, because the latest
-  /// packet is the one most worth keeping (RFC 1122 §2.3.2.2). If the queue is empty, `packet`
-  /// itself is dropped. Both under Drop::kNeighbourPending.
-  void hold(HeldQueue& queue, HeldPacket packet, TimePoint now);
+  /// Takes over `packet`. Once half of all places are taken, a queue has one packet, or as many as
+  /// it has already. The last quarter is for queues that are `privileged`. At a limit the oldest
+  /// packet of this queue is dropped, because the latest packet is the one most worth keeping
+  /// (RFC 1122 §2.3.2.2). If the queue is empty, `packet` itself is dropped. Both under
+  /// Drop::kNeighbourPending.
+  void hold(HeldQueue& queue, HeldPacket packet, bool privileged, TimePoint now);
   [[nodiscard]] HeldQueue take(HeldQueue& queue);
   [[nodiscard]] HeldQueue take_expired(HeldQueue& queue, TimePoint now);
 
@@ -38,6 +40,8 @@ class HeldPackets {
   [[nodiscard]] std::size_t total() const { return total_; }
 
  private:
+  [[nodiscard]] std::size_t most_for(const HeldQueue& queue) const;
+
   NeighbourSink& sink_;
   const NeighbourConfig& config_;
   std::size_t total_ = 0;

@@ -40,6 +40,7 @@ NeighbourCache::NeighbourCache(const NeighbourConfig& config, table::InterfaceId
       paths_{paths},
       jitter_{seed},
       held_{sink, config_},
+      places_{seed},
       entries_{0, KeyedHash{seed}} {}
 
 // --- Entries ---
@@ -127,6 +128,8 @@ bool NeighbourCache::evict_quiet(Family& f, TimePoint now) {
 void NeighbourCache::forget(Entry& e, Drop reason) {
   sink_.remove(e.index);  // Before the path: workers must not use a destroyed handle.
   leave_path(e);
+  give_place_back(e);
+  if (e.answered) places_.remember(e.addr, e.confirmed);
   const auto packets = held_.take(e.held);
   timers_.set(e.addr, e.wake, kNever);
   Family& f = family(e.addr);
@@ -136,8 +139,13 @@ void NeighbourCache::forget(Entry& e, Drop reason) {
   drop_all(packets, reason, false);
 }
 
+void NeighbourCache::give_place_back(Entry& e) {
+  if (e.place) places_.give_back(*std::exchange(e.place, std::nullopt));
+}
+
 /// Makes the entry idle: without data, until it is wanted.
 void NeighbourCache::to_sleep(Entry& e) {
+  give_place_back(e);
   e.phase = NeighbourPhase::kIncomplete;
   e.attempts = 0;
   e.phase_due = kNever;
@@ -194,12 +202,15 @@ void NeighbourCache::drop_all(const HeldQueue& packets, Drop reason, bool unreac
 void NeighbourCache::request_neighbour(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
   Entry* e = find(addr);
   if (e == nullptr) {
-    // If no packet can wait, none is worth an entry: a scan of the address space causes at most as
-    // many requests as packets can be held.
-    if (held_.full(packet)) return sink_.drop(packet, Drop::kNeighbourPending, false);
+    const auto place = places_.take(addr, sink_.source_of(packet));
+    if (!place) return sink_.drop(packet, Drop::kNeighbourPending, false);
     const auto created = create(addr, false, now);
-    if (!created) return sink_.drop(packet, Drop::kNeighbourTableFull, false);
+    if (!created) {
+      places_.give_back(*place);
+      return sink_.drop(packet, Drop::kNeighbourTableFull, false);
+    }
     e = *created;
+    e->place = place;
   }
   ask_for(*e);
   e->touched = e->wanted = now;
@@ -210,7 +221,8 @@ void NeighbourCache::request_neighbour(const wire::IpAddr& addr, HeldPacket pack
     if (valid) return sink_.release(packet);
     return sink_.drop(packet, Drop::kNeighbourFailed, true);
   }
-  held_.hold(e->held, packet, now);
+  // The address is asked for even if the packet cannot wait: the next one will not have to.
+  held_.hold(e->held, packet, !e->place || e->place->privileged, now);
   schedule(*e);
   if (e->phase == NeighbourPhase::kIncomplete && e->attempts == 0) resolve(*e, now);
 }
@@ -317,6 +329,7 @@ void NeighbourCache::resolve(Entry& e, TimePoint now) {
 
 /// The address is known: the entry becomes valid, waits for the path or fails.
 void NeighbourCache::use_path(Entry& e, TimePoint now) {
+  give_place_back(e);
   e.has_path = true;
   const PathState state = paths_.acquire(e.addr, *e.hw, now);
   if (!e.is_unasked) paths_.asked_for(*e.hw);
@@ -353,6 +366,7 @@ void NeighbourCache::become_valid(Entry& e, TimePoint now) {
 }
 
 void NeighbourCache::confirm(Entry& e, TimePoint now) {
+  e.answered = e.answered || !e.is_unasked;
   e.phase = NeighbourPhase::kReachable;
   e.attempts = 0;
   e.confirmed = now;
@@ -372,6 +386,7 @@ void NeighbourCache::become_stale(Entry& e, TimePoint now) {
 }
 
 void NeighbourCache::fail(Entry& e, TimePoint now) {
+  give_place_back(e);
   const auto packets = held_.take(e.held);
   e.phase = NeighbourPhase::kFailed;
   e.failed = true;

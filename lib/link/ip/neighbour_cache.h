@@ -24,6 +24,7 @@
 #include "lib/base/result.h"
 #include "lib/link/interface.h"
 #include "lib/link/ip/held_packets.h"
+#include "lib/link/ip/resolution_places.h"
 #include "lib/link/jitter.h"
 #include "lib/link/medium.h"
 #include "lib/link/time_order.h"
@@ -75,6 +76,8 @@ struct NeighbourEntry {
   TimePoint moved = TimePoint::min();  ///< Last change to another address.
   TimePoint looked{};  ///< Use after this time means that the stale entry is in use.
   HeldQueue held;
+  std::optional<ResolutionPlaces::Place> place;  ///< While it is asked for because of a packet.
+  bool answered = false;                         ///< Confirmed while this node needed it.
 
   /// Being resolved, so not evicted.
   [[nodiscard]] bool busy() const {
@@ -175,6 +178,7 @@ class NeighbourCache {
   bool evict_unasked();
   bool evict_quiet(Family& f, TimePoint now);
   void ask_for(Entry& e);
+  void give_place_back(Entry& e);
   void forget(Entry& e, Drop reason);
   void to_sleep(Entry& e);
   void reset(Entry& e, Drop reason);
@@ -213,6 +217,7 @@ class NeighbourCache {
   Jitter jitter_;
   std::uint16_t mtu6_ = 0;
   HeldPackets held_;
+  ResolutionPlaces places_;
   std::unordered_map<wire::IpAddr, Entry, KeyedHash> entries_;
   TimeOrder<wire::IpAddr> timers_;
   std::array<Family, 2> families_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/contract.h"
+#include "lib/mgmt/slow_path/ip_mbuf.h"
 #include "lib/mgmt/slow_path/punt_handler.h"
 
 namespace ipoib::mgmt {
@@ -91,6 +92,10 @@ TimePoint NeighbourDirectory::last_used(table::NeighbourIndex index) const {
 
 bool NeighbourDirectory::crowded(link::HeldPacket packet) const {
   return punt_.crowded(reinterpret_cast<rte_mbuf*>(packet));
+}
+
+wire::IpAddr NeighbourDirectory::source_of(link::HeldPacket packet) const {
+  return mgmt::source_of(reinterpret_cast<rte_mbuf*>(packet));
 }
 
 void NeighbourDirectory::release(link::HeldPacket packet) {

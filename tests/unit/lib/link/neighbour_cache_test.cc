@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "lib/link/ethernet_paths.h"
@@ -266,11 +267,22 @@ TEST(NeighbourCache, HeldPacketsAreBoundedPerNeighbourKeepingTheLatest) {
 TEST(NeighbourCache, HeldPacketsAreBoundedInTotal) {
   SimNeighbourCache b{{.max_held = 100}};
   for (std::uint32_t i = 0; i < 1000; ++i) b.want(host(i));
-  EXPECT_EQ(b.cache.held(), 100U);
-  EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 900U);
-  // A destination whose packet cannot be held is not resolved either.
-  EXPECT_EQ(b.questions.asked.size(), 100U);
-  EXPECT_EQ(b.cache.size(), 100U);
+  EXPECT_EQ(b.cache.held(), 75U) << "a quarter is for other senders";
+  EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 925U);
+  // A destination whose packet cannot be held is resolved all the same.
+  EXPECT_EQ(b.questions.asked.size(), 1000U);
+  b.answer(host(999));
+  EXPECT_TRUE(b.sink.valid(host(999)));
+}
+
+TEST(NeighbourCache, P16_OnePacketOfANeighbourIsHeldOnceHalfOfThePlacesAreTaken) {
+  SimNeighbourCache b{{.max_held_per_neighbour = 10, .max_held = 100}};
+  for (std::uint32_t i = 0; i < 10; ++i)
+    for (int n = 0; n < 10; ++n) b.want(host(i));
+  EXPECT_EQ(b.cache.held(), 55U) << "of five neighbours ten each, of five one";
+  const auto last = b.want(host(7));
+  b.answer(host(7));
+  EXPECT_EQ(b.sink.released, std::vector{last});
 }
 
 /// The limit of the node's buffers applies in addition to the interface's own limit, because
@@ -284,7 +296,7 @@ TEST(NeighbourCache, HeldPacketsAreBoundedByTheNode) {
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 2U);
   for (std::uint32_t i = 2; i < 100; ++i) b.want(host(i));
   EXPECT_EQ(b.cache.held(), 3U);
-  EXPECT_EQ(b.cache.size(), 1U) << "what cannot wait is not resolved either";
+  EXPECT_EQ(b.cache.size(), 99U) << "what cannot wait is resolved all the same";
   b.answer(host(1));
   EXPECT_EQ(b.sink.released, std::vector(packets.end() - 3, packets.end()));
   b.sink.room = 0;
@@ -329,7 +341,7 @@ TEST(NeighbourCache, ThousandUnresolvableDestinationsCauseNoStorm) {
   for (const auto& [second, n] : per_second) EXPECT_LE(n, 2000U) << "second " << second;
 }
 
-TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByWhatMayBeHeld) {
+TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByPlaces) {
   SimNeighbourCache b;
   const auto begin = b.now;
   std::uint32_t next = 0;
@@ -337,12 +349,61 @@ TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByWhatMayBeHeld) {
     for (int i = 0; i < 200; ++i) b.want(host(next++));
     b.run_for(10ms);
   }
-  // 2,048 packets wait for three seconds each, and each causes at most three requests.
+  // 2,048 addresses have a place for three seconds each, with three requests.
   EXPECT_LE(b.questions.times.size(), 10U * 2048 * 11 / 10);
   EXPECT_LE(b.cache.size(), 3U * 2048);
   b.cache.withdraw(Drop::kLinkDown);
   EXPECT_TRUE(b.sink.open.empty());
   EXPECT_TRUE(b.sink.indexes.empty());
+}
+
+/// A packet of `source` for `addr`.
+HeldPacket want_from(SimNeighbourCache& b, const wire::IpAddr& source, const wire::IpAddr& addr) {
+  const auto p = b.sink.new_packet();
+  b.sink.sources[p] = source;
+  b.cache.request_neighbour(addr, p, b.now);
+  return p;
+}
+wire::IpAddr absent_host(std::uint32_t n) {
+  return wire::IpAddr::v4(0x0a10'0000U + n % 0x1'0000U);
+}
+
+/// One host scans absent addresses, others send to hosts that are new.
+TEST(NeighbourCache, P16_AScanDoesNotKeepOthersFromNewHosts) {
+  SimNeighbourCache b;
+  const auto scanner = wire::IpAddr::v4(0xc000'0201);
+  std::vector<HeldPacket> first;
+  std::uint32_t absent = 0, present = 0;
+  for (int step = 0; step < 400; ++step) {
+    // More than workers hand over: 100,000 a second.
+    for (int i = 0; i < 1000; ++i) want_from(b, scanner, absent_host(absent++));
+    b.run_for(10ms);
+    if (step % 10 != 9) continue;
+    first.push_back(want_from(b, wire::IpAddr::v4(0xc633'6400U + present % 20), host(present)));
+    b.run_for(2ms);
+    b.answer(host(present++));
+  }
+  std::size_t delivered = 0;
+  const std::set<HeldPacket> released{b.sink.released.begin(), b.sink.released.end()};
+  for (const auto p : first) delivered += released.count(p);
+  EXPECT_GE(delivered, first.size() * 95 / 100);
+  EXPECT_LE(b.questions.times.size(), 5U * 2048 * 11 / 10);
+}
+
+/// Many made-up senders look like many hosts, but addresses that answered before are known.
+TEST(NeighbourCache, P16_AScanDoesNotKeepAnybodyFromHostsThatAnsweredBefore) {
+  SimNeighbourCache b;
+  for (std::uint32_t i = 0; i < 100; ++i) b.resolve(host(i));
+  b.cache.flush();
+  for (std::uint32_t i = 0; i < 10'000; ++i)
+    want_from(b, wire::IpAddr::v4(0xc633'0000U + i), absent_host(i));
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    const auto p = want_from(b, wire::IpAddr::v4(0xc634'0000U + i), host(i));
+    b.answer(host(i));
+    EXPECT_EQ(b.sink.released.back(), p);
+  }
+  want_from(b, wire::IpAddr::v4(0xc635'0000U), host(200));
+  EXPECT_EQ(b.questions.asked.count(host(200)), 0U);
 }
 
 /// Fills the table with `n` resolved neighbours.

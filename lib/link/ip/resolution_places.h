@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The addresses of an interface that may be asked for at one time, and who gets a place. A scan of
+// absent addresses holds each place until its requests time out; hosts that are present give theirs
+// back at once, so a few places are enough for them. Source: RFC 6583 §7.1.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+
+#include "lib/base/clock.h"
+#include "lib/base/keyed_hash.h"
+#include "lib/link/time_order.h"
+#include "lib/wire/ip.h"
+
+namespace ipoib::link {
+
+class ResolutionPlaces {
+ public:
+  /// All places. Each costs one request to all hosts a second, so this is their rate, too.
+  static constexpr std::size_t kPlaces = 2048;
+  /// The part of them for senders that have few.
+  static constexpr std::size_t kForOthers = 512;
+  /// The part of `kForOthers` for addresses that answered before.
+  static constexpr std::size_t kForKnown = 256;
+  /// A sender with fewer places than this has few.
+  static constexpr std::size_t kFew = 4;
+  /// Addresses that are remembered because they answered.
+  static constexpr std::size_t kMaxKnown = 16'384;
+
+  struct Place {
+    std::uint16_t sender;  ///< Index of the counter of its places.
+    bool privileged;       ///< For a known address, or of a sender with few.
+  };
+
+  explicit ResolutionPlaces(std::uint64_t seed) : hash_{seed}, known_{0, hash_} {}
+
+  /// Returns a place to ask for `addr`, which a packet of `sender` needs; empty: none is left for it.
+  [[nodiscard]] std::optional<Place> take(const wire::IpAddr& addr, const wire::IpAddr& sender);
+  void give_back(const Place& place);
+  /// `addr` last answered at `when`, and is forgotten otherwise.
+  void remember(const wire::IpAddr& addr, TimePoint when);
+
+ private:
+  KeyedHash hash_;
+  std::size_t taken_ = 0;
+  std::array<std::uint16_t, 1024> by_sender_{};  ///< Senders that share a counter share its places.
+  std::unordered_map<wire::IpAddr, TimePoint, KeyedHash> known_;  ///< With their position.
+  TimeOrder<wire::IpAddr> known_order_;
+};
+
+}  // namespace ipoib::link
