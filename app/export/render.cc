@@ -80,6 +80,7 @@ void add_resolution(Json& counters, const link::NdCounters& nd, const link::Rarp
                    {"nd_received", nd.received},
                    {"nd_invalid", nd.invalid},
                    {"nd_errors", errors_json<wire::NdError>(nd.errors)},
+                   {"nd_mtus_ignored", nd.mtus_ignored},
                    {"rarp_requests", rarp.requests},
                    {"rarp_answered", rarp.answered},
                    {"rarp_asked", rarp.asked},

@@ -173,6 +173,8 @@ struct NdCounters {
   std::uint64_t redirects = 0;
   /// Not from the router in use, not accepted by configuration, or more than 100 per second.
   std::uint64_t redirects_ignored = 0;
+  /// MTUs of other routers that differ from the own one and were not taken.
+  std::uint64_t mtus_ignored = 0;
 };
 
 struct RarpCounters {

@@ -11,6 +11,7 @@ namespace {
 
 constexpr Duration kNaInterval = std::chrono::seconds(1);  // RFC 4861 §7.2.6
 constexpr Duration kMtuInterval = std::chrono::seconds(1);
+constexpr Duration kMtuLogInterval = std::chrono::seconds(60);
 constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint32_t kValid = 30 * 24 * 3600;     // RFC 4861 §6.2.1
 constexpr std::uint32_t kPreferred = 7 * 24 * 3600;  // RFC 4861 §6.2.1
@@ -23,11 +24,11 @@ NdAgent::NdAgent(const NdPlace& place, Medium& medium, NeighbourCache& cache, st
       cache_{cache},
       addresses_{place.name, place.config, *this, seed ^ 11},
       advertiser_{place.config, seed ^ 12},
-      discovery_{place.config,
-                 [this](const wire::IpAddr& router, bool usable) {
-                   place_.receiver.default_router(place_.id, router, usable);
-                 },
-                 seed ^ 13},
+      discovery_{
+          place.config,
+          [this](const wire::IpAddr& router, bool usable) { on_default_router(router, usable); },
+          seed ^ 13},
+      mtu_ignored_log_{kMtuLogInterval},
       conflicts_{place.name} {}
 
 // --- Life ---
@@ -49,6 +50,7 @@ void NdAgent::up(const std::vector<wire::IpPrefix>& configured, std::uint64_t in
   interface_id_ = interface_id;
   if (link_mtu_ != mtu) {
     link_mtu_ = mtu;
+    mtu_from_.reset();
     apply_mtu(mtu);
     if (advertiser_.running()) advertiser_.start(now);  // hosts must learn it (RFC 4861 §6.2.4)
   }
@@ -356,17 +358,42 @@ bool NdAgent::is_better_mtu(std::uint32_t mtu, TimePoint now) const {
   return fits && (!mtu_taken_ || now - *mtu_taken_ >= kMtuInterval);
 }
 
-/// All nodes accept a smaller MTU (draft-ietf-ipoib-link-multicast-00 §3: "MUST accept"); the rest
-/// is for nodes that solicit routers.
 void NdAgent::on_router_advertisement(const Message& m, TimePoint now) {
   if (m.source_hw) learn(m.src, *m.source_hw, place_.config.accept_ra, now);
-  if (m.mtu && is_better_mtu(*m.mtu, now)) {
-    mtu_taken_ = now;
-    apply_mtu(static_cast<std::uint16_t>(*m.mtu));
-    log(LogArea::kLink, LogLevel::kInfo, "{}: IPv6 MTU set to {} by {}", place_.name, mtu_,
-        wire::to_string(m.src));
-  }
   discovery_.on_advertisement(m.src, m.lifetime_s, now);
+  if (m.mtu) on_router_mtu(*m.mtu, m.src, now);
+}
+
+/// Takes the MTU of a default router for as long as it is one (RFC 4861 §6.3.4). A node that accepts
+/// no advertisements only reports that another router has another MTU (RFC 4861 §6.2.7).
+void NdAgent::on_router_mtu(std::uint32_t mtu, const wire::IpAddr& router, TimePoint now) {
+  if (mtu == mtu_) {
+    if (mtu_from_ && discovery_.knows(router)) mtu_from_ = router;  // The latest one counts.
+    return;
+  }
+  if (discovery_.knows(router) && is_better_mtu(mtu, now)) {
+    mtu_taken_ = now;
+    mtu_from_ = router;
+    apply_mtu(static_cast<std::uint16_t>(mtu));
+    log(LogArea::kLink, LogLevel::kInfo, "{}: IPv6 MTU set to {} by {}", place_.name, mtu_,
+        wire::to_string(router));
+    return;
+  }
+  ++counters_.mtus_ignored;
+  if (const auto suppressed = mtu_ignored_log_.allow(now))
+    log(LogArea::kLink, LogLevel::kNotice,
+        "{}: ignored MTU {} of router {}, the IPv6 MTU is {} ({} more ignored before)", place_.name,
+        mtu, wire::to_string(router), mtu_, *suppressed);
+}
+
+void NdAgent::on_default_router(const wire::IpAddr& router, bool usable) {
+  if (!usable && mtu_from_ == router) {
+    mtu_from_.reset();
+    apply_mtu(link_mtu_);
+    log(LogArea::kLink, LogLevel::kInfo, "{}: IPv6 MTU back to {}: router {} is gone", place_.name,
+        mtu_, wire::to_string(router));
+  }
+  place_.receiver.default_router(place_.id, router, usable);
 }
 
 /// Accepted from the router in use only (RFC 4861 §8.1): a default router, or a gateway of a route.

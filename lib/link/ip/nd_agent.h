@@ -18,6 +18,7 @@
 #include "lib/link/ip/neighbour_cache.h"
 #include "lib/link/ip/own_groups.h"
 #include "lib/link/ip/router_timers.h"
+#include "lib/link/log_limit.h"
 #include "lib/link/medium.h"
 #include "lib/wire/nd.h"
 
@@ -86,6 +87,8 @@ class NdAgent final : public Solicitor, private AddressOwner {
              TimePoint now);
   void apply_mtu(std::uint16_t mtu);
   [[nodiscard]] bool is_better_mtu(std::uint32_t mtu, TimePoint now) const;
+  void on_router_mtu(std::uint32_t mtu, const wire::IpAddr& router, TimePoint now);
+  void on_default_router(const wire::IpAddr& router, bool usable);
   void announce_all(TimePoint now);
   void announce_once(const wire::IpAddr& addr, TimePoint now);
   [[nodiscard]] std::vector<wire::NdPrefix> own_prefixes() const;
@@ -120,7 +123,9 @@ class NdAgent final : public Solicitor, private AddressOwner {
   std::uint16_t link_mtu_ = 0;
   std::uint16_t mtu_ = 0;
   std::uint64_t interface_id_ = 0;
-  std::optional<TimePoint> mtu_taken_;  ///< Time of the last MTU from a router.
+  std::optional<wire::IpAddr> mtu_from_;  ///< The default router whose MTU applies.
+  std::optional<TimePoint> mtu_taken_;    ///< Time of the last MTU from a router.
+  LogLimit mtu_ignored_log_;
   RateLimiter redirects_{std::chrono::milliseconds(10), 10};
   std::optional<TimePoint> announce_again_;
   AddressConflicts conflicts_;

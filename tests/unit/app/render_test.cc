@@ -75,7 +75,7 @@ TEST(Render, OtherObjects) {
       R"("rx_packets":0,"tx_packets":0,"rx_bytes":0,"tx_bytes":0,"drops":{},"counters":{)"
       R"("arp_sent":0,"arp_received":0,"arp_invalid":0,"nd_unsent":0,)"
       R"("address_conflicts":0,"contradictions":0,"nd_sent":0,"nd_received":0,)"
-      R"("nd_invalid":0,"nd_errors":{},"rarp_requests":0,"rarp_answered":0,"rarp_asked":0,)"
+      R"("nd_invalid":0,"nd_errors":{},"nd_mtus_ignored":0,"rarp_requests":0,"rarp_answered":0,"rarp_asked":0,)"
       R"("rarp_invalid":0,"neighbours_evicted":0,"neighbours_refused":0}}])");
   Json hcas = to_json(node.view.hcas());
   EXPECT_EQ(hcas[0]["cm"]["sent_req"], 3) << "of messages and faults only what there was";

@@ -259,6 +259,7 @@ TEST(IbarpLink, E07_SmallerMtuOfARouterIsTakenALargerIgnored) {
   for (const auto& [code, mtu] : std::map<std::uint8_t, std::uint16_t>{{4, 2044}, {5, 2048}}) {
     LinkConfig config = ibarp_config();
     config.ip6.enabled = true;
+    config.ip6.accept_ra = true;
     Of2001 t{config};
     t.actions.attr.mtu = 5;
     t.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, code);
@@ -270,6 +271,7 @@ TEST(IbarpLink, E07_SmallerMtuOfARouterIsTakenALargerIgnored) {
       m.src = ip("fe80::99");
       m.dst = wire::all_nodes();
       m.source_hw = wire::HwAddr{t.host(0xb, 0x50, 3, kFoundQkey)};
+      m.lifetime_s = 60;
       m.mtu = octets;
       t.link.on_nd(wire::build_nd(m), t.now);
       t.pass(2s);

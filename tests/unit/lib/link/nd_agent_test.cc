@@ -411,6 +411,7 @@ TEST_P(Nd, U17_AnotherIdentifierMakesAnotherLinkLocalAddress) {
 
 TEST_P(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
   auto [a, b] = neighbours();
+  a.ip6.accept_ra = true;
   ASSERT_EQ(a.sink.find(ip("fd00::2"))->mtu, 2044);
   const auto router = nd_hw(GetParam(), 99);
   const auto hear = [&router, &a = a](std::optional<std::uint32_t> mtu) {
@@ -435,7 +436,50 @@ TEST_P(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
   // IPv4 is not affected.
   a.cache.learn(ip("10.0.0.2"), b.hw, Evidence::kReply, true, w.now);
   EXPECT_EQ(a.sink.find(ip("10.0.0.2"))->mtu, 2044);
-  EXPECT_TRUE(a.addresses.routers.empty());  // accept_ra is off
+}
+
+TEST_P(Nd, M03_MtuOfARouterEndsWithItsLifetime) {
+  auto [a, b] = neighbours();
+  a.ip6.accept_ra = true;
+  auto ra = router_advertisement(ip("fe80::99"), nd_hw(GetParam(), 99), 1500);
+  a.receive(ra);
+  ASSERT_EQ(a.agent.mtu(), 1500);
+  w.run_for(61s);
+  EXPECT_EQ(a.agent.mtu(), 2044);
+  EXPECT_EQ(a.sink.find(ip("fd00::2"))->mtu, 2044);
+  a.receive(ra);
+  ASSERT_EQ(a.agent.mtu(), 1500);
+  ra.lifetime_s = 0;
+  w.run_for(2s);
+  a.receive(ra);
+  EXPECT_EQ(a.agent.mtu(), 2044) << "the router says good-bye";
+  EXPECT_EQ(a.agent.counters().mtus_ignored, 1U);
+}
+
+TEST_P(Nd, M03_MtuOfTwoRoutersOutlivesOne) {
+  auto [a, b] = neighbours();
+  a.ip6.accept_ra = true;
+  auto first = router_advertisement(ip("fe80::98"), nd_hw(GetParam(), 98), 1500);
+  auto second = router_advertisement(ip("fe80::99"), nd_hw(GetParam(), 99), 1500);
+  a.receive(first);
+  a.receive(second);
+  first.lifetime_s = 0;
+  a.receive(first);
+  EXPECT_EQ(a.agent.mtu(), 1500);
+  second.lifetime_s = 0;
+  a.receive(second);
+  EXPECT_EQ(a.agent.mtu(), 2044);
+}
+
+TEST_P(Nd, M03_MtuOfARouterIsOnlyReportedIfAdvertisementsAreNotAccepted) {
+  auto [a, b] = neighbours();
+  const auto router = nd_hw(GetParam(), 99);
+  for (const std::uint32_t mtu : {1280U, 2044U, 1500U})
+    a.receive(router_advertisement(ip("fe80::99"), router, mtu));
+  EXPECT_EQ(a.agent.mtu(), 2044);
+  EXPECT_EQ(a.sink.find(ip("fd00::2"))->mtu, 2044);
+  EXPECT_EQ(a.agent.counters().mtus_ignored, 2U);
+  EXPECT_TRUE(a.addresses.routers.empty());
 }
 
 TEST_P(Nd, U15_Ipv6NeedsAnMtuOf1280) {
