@@ -14,7 +14,7 @@
 namespace ipoib {
 
 /// SipHash-1-3 of the octets of a value. Hashes with equal seeds are equal, so that simulations are
-/// reproducible. Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", §2.
+/// reproducible. Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF".
 class KeyedHash {
  public:
   explicit KeyedHash(std::uint64_t seed) noexcept : key_{next_random(seed), next_random(seed)} {}

@@ -123,7 +123,7 @@ Punt::Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, Counte
 }
 
 /// The high half of a product depends on all bits of its factors, and one of them is secret, so that
-/// nobody can choose IPv6 addresses with one key.
+/// no host can choose IPv6 addresses with one key.
 std::uint64_t Punt::mix(std::uint64_t seed, const wire::IpAddr& addr) const noexcept {
   std::uint64_t high, low;
   std::memcpy(&high, addr.bytes.data(), sizeof(high));

@@ -60,7 +60,7 @@ class NodeRunner {
   PacketTrace& trace_;
   LoadBalance balance_;
   TimePoint next_carrier_check_{};
-  TimePoint turn_begin_{};  ///< Of run().
+  TimePoint turn_begin_{};  ///< Begin of the turn in run().
 };
 
 }  // namespace ipoib::mgmt

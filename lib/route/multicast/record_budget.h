@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Limit of the work that membership messages of one link cause. A packet may hold hundreds of
 // records, each of which may change the deliveries of every worker, so that packets are no measure
-// of it. Source: RFC 3376 §4.2, RFC 3810 §5.2 (records), §10 (forged messages).
+// of it. Source: RFC 3376 §4.2, RFC 3810 §5.2 (records); RFC 3810 §10 (forged messages).
 #pragma once
 
 #include <cstdint>

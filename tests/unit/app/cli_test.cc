@@ -165,7 +165,7 @@ TEST_F(CliTest, NamesThatAreNotThere) {
 TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
   EXPECT_EQ(text("show lnik"),
             "error: at word 2 \"lnik\": expected one of link, port, fwd, latency, neigh, route, "
-            "group, connection, mroute, drops, trace, worker, hca, sa, config, log\n");
+            "group, connection, mroute, drops, trace, worker, management, hca, sa, config, log\n");
   EXPECT_EQ(text("route add 1.2.3.4/99 via 10.0.0.2"),
             "error: at word 3 \"1.2.3.4/99\": expected PREFIX (IP prefix without host bits)\n");
   EXPECT_EQ(text("route add 10.9.0.0/16"),
