@@ -159,11 +159,12 @@ bool Punt::take(Use use, std::uint64_t key, std::uint32_t limit) noexcept {
   return true;
 }
 
-/// Returns the neighbour with the address; null if there is none, or if another MAC address sent the
-/// packet.
+/// Returns the neighbour with the address; null if there is none, if this node has not asked for it
+/// or sent to it, or if another MAC address sent the packet.
 const table::Neighbour* Punt::neighbour(const Ingress& in, const rte_mbuf* m,
                                         const wire::IpAddr& addr) noexcept {
   const table::Neighbour* const n = neighbours_.lookup(in.iface, addr);
+  if (n != nullptr && !n->asked && n->last_used_s == 0) return nullptr;
   if (n == nullptr || n->state != table::NeighbourState::kValid ||
       n->mode != table::NeighbourMode::kEthernet)
     return n;

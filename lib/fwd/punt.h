@@ -2,9 +2,9 @@
 // Stage punt: passes packets that the worker cannot handle to the management lcore, within limits
 // that protect established flows against any load.
 //
-// The packets that keep neighbours alive come first: ARP and ND of a host that the worker's table of
-// neighbours has, which includes those that this node is asking for, have budgets and a part of the
-// ring that no packet of a stranger can use (RFC 6583 §7).
+// The packets that keep neighbours alive come first: ARP and ND of a neighbour that this node has
+// asked for or sent to have budgets and a part of the ring that no packet of a stranger can use
+// (RFC 6583 §7).
 //
 // A punted packet is not counted as a drop here, except for an ICMP error: that packet is counted
 // under the reason for which it could not be forwarded, whether or not management is asked for the

@@ -77,7 +77,10 @@ struct alignas(64) Neighbour {
   fabric::ConnectedQueue* queue = nullptr;  ///< kRc, kUc; null in the other modes.
   std::uint64_t mgid_low = 0;               ///< kUdGroupFrame: fabric::FrameHead::mgid_low.
   /// kUd, kUdGroupFrame: a group whose packets go to the all-routers group.
-  bool via_routers = false;
+  bool via_routers : 1 = false;
+  /// This node has asked for it, or was about to send to it: false while only the neighbour itself,
+  /// or another host in its name, has spoken.
+  bool asked : 1 = false;
   std::uint8_t worker = 0;     ///< kRc, kUc: number of the worker that `queue` belongs to.
   std::uint16_t mgid_mid = 0;  ///< kUdGroupFrame: fabric::FrameHead::mgid_mid.
   /// Coarse time of the last packet sent through this entry: seconds since the process started.

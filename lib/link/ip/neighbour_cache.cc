@@ -25,7 +25,7 @@ constexpr unsigned kRetransmitSpread = 10;
 /// True if both are the same for a worker; the worker's own stamp is not compared.
 bool same_install(const table::Neighbour& a, const table::Neighbour& b) {
   return a.state == b.state && a.mode == b.mode && a.mtu == b.mtu && a.mac == b.mac &&
-         a.ah == b.ah && a.qpn == b.qpn && a.queue == b.queue;
+         a.ah == b.ah && a.qpn == b.qpn && a.queue == b.queue && a.asked == b.asked;
 }
 
 }  // namespace
@@ -169,6 +169,7 @@ void NeighbourCache::schedule(Entry& e) {
 void NeighbourCache::ask_for(Entry& e) {
   if (!std::exchange(e.is_unasked, false)) return;
   unasked_.set(e.addr, e.quiet, kNever);
+  install(e, e.installed.state);
   if (e.has_path) paths_.asked_for(*e.hw);
 }
 
@@ -178,6 +179,7 @@ void NeighbourCache::install(Entry& e, table::NeighbourState state) {
   n.iface = iface_;
   n.state = state;
   n.mode = paths_.mode();
+  n.asked = !e.is_unasked;
   if (state == table::NeighbourState::kValid) paths_.describe(*e.hw, n);
   if (mtu6_ != 0 && !e.addr.is_v4()) n.mtu = std::min(n.mtu, mtu6_);
   if (e.installed.iface == iface_ && same_install(n, e.installed)) return;

@@ -53,9 +53,9 @@ class PuntTest : public WorkerFixture {
   void without_limits() {
     PuntLimits& l = configs[0].punt;
     l.interval_us = 1000;
-    for (auto* limit : {&l.neighbour_per_key, &l.neighbour, &l.icmp_error,
-                        &l.known_per_key, &l.known_arp, &l.known_nd, &l.stranger_per_source, &l.arp,
-                        &l.nd, &l.local, &l.membership})
+    for (auto* limit :
+         {&l.neighbour_per_key, &l.neighbour, &l.icmp_error, &l.known_per_key, &l.known_arp,
+          &l.known_nd, &l.stranger_per_source, &l.arp, &l.nd, &l.local, &l.membership})
       *limit = 100'000;
     make();
   }
@@ -65,6 +65,7 @@ class PuntTest : public WorkerFixture {
     n.addr = *wire::parse_ip(address);
     n.iface = iface;
     n.state = table::NeighbourState::kIncomplete;
+    n.asked = true;
     neighbours_->set(index, n);
   }
   /// A record as it is behind the Ethernet header of a frame from that MAC address.
@@ -202,6 +203,33 @@ TEST_F(PuntTest, P07_FloodOfStrangersLeavesNeighboursAlone) {
   add_neighbour(3, "192.168.3.1", kIb0);
   punt_->arp(in_, arp("192.168.3.1", kOwn));
   EXPECT_EQ(punted().size(), 0U);
+}
+
+/// A host that has only spoken itself is a stranger until this node sends to it.
+TEST_F(PuntTest, P16_AHostThatNobodyAskedForIsAStranger) {
+  configs[0].punt.arp = configs[0].punt.nd = 2;
+  make();
+  for (const char* address : {"192.168.1.2", "fe80::2"}) {
+    table::Neighbour n;
+    n.addr = *wire::parse_ip(address);
+    n.iface = kEth0;
+    n.state = table::NeighbourState::kValid;
+    n.mode = table::NeighbourMode::kEthernet;
+    n.mac = mac(0x10);
+    neighbours_->set(n.addr.is_v4() ? 1 : 2, n);
+  }
+  const auto speak = [this] {
+    for (int i = 0; i < 10; ++i) {
+      punt_->arp(in_, arp("192.168.1.2", kOwn));
+      nd("fe80::2");
+    }
+    return punted().size();
+  };
+  EXPECT_EQ(speak(), 2U);
+  for (const table::NeighbourIndex i : {1U, 2U})
+    table::NeighbourTable::touch(*neighbours_->at(i), 7);
+  next_interval();
+  EXPECT_EQ(speak(), 2U * configs[0].punt.known_per_key + 2U);
 }
 
 /// Records in the name of a neighbour do not use up the budget of the others.
@@ -347,6 +375,7 @@ TEST_F(PuntTest, P16_ForgedArpDoesNotSilenceItsNeighbour) {
   n.state = table::NeighbourState::kValid;
   n.mode = table::NeighbourMode::kEthernet;
   n.mac = mac(0x22);
+  n.asked = true;
   neighbours_->set(1, n);
   for (int i = 0; i < 100; ++i) punt_->arp(in_, arp("192.168.1.2", kOwn, 0x66));
   EXPECT_EQ(punted().size(), 1U) << "as one of a stranger: it may have moved";
