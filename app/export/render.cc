@@ -127,6 +127,7 @@ Json to_json(const cm::ManagerCounters& c) {
                  {"send_failed", c.send_failed},
                  {"unknown_id", c.unknown_id},
                  {"wrong_peer", c.wrong_peer},
+                 {"wrong_port", c.wrong_port},
                  {"unexpected", c.unexpected},
                  {"refused_service", c.refused_service},
                  {"refused_transport", c.refused_transport},

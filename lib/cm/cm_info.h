@@ -42,6 +42,7 @@ struct ManagerCounters {
   // Well-formed messages that are dropped.
   std::uint64_t unknown_id = 0;  ///< The connection does not exist on this node.
   std::uint64_t wrong_peer = 0;  ///< The peer's ID or QPN is not that of the connection.
+  std::uint64_t wrong_port = 0;  ///< From another port than the peer's.
   std::uint64_t unexpected = 0;  ///< Not possible in the state of the connection.
   // REQs that the manager itself refuses, with a REJ of that reason.
   std::uint64_t refused_service = 0;    ///< No consumer listens.

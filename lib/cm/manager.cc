@@ -65,12 +65,12 @@ bool Manager::on_mad(const fabric::ReceivedMad& received, TimePoint now) {
   ++counters_.received[wire::index_of(mad.attr())];
   switch (mad.attr()) {
     case wire::CmAttr::kReq: on_req(mad, from, now); break;
-    case wire::CmAttr::kMra: on_mra(mad, now); break;
-    case wire::CmAttr::kRej: on_rej(mad, now); break;
+    case wire::CmAttr::kMra: on_mra(mad, from, now); break;
+    case wire::CmAttr::kRej: on_rej(mad, from, now); break;
     case wire::CmAttr::kRep: on_rep(mad, from, now); break;
     case wire::CmAttr::kRtu: on_rtu(mad, from, now); break;
     case wire::CmAttr::kDreq: on_dreq(mad, from, now); break;
-    case wire::CmAttr::kDrep: on_drep(mad, now); break;
+    case wire::CmAttr::kDrep: on_drep(mad, from, now); break;
     case wire::CmAttr::kLap: on_lap(mad, from); break;
     case wire::CmAttr::kApr: ++counters_.unexpected; break;  // No LAP is ever sent.
     case wire::CmAttr::kSidrReq: sidr_.on_req(mad, from); break;
@@ -79,6 +79,14 @@ bool Manager::on_mad(const fabric::ReceivedMad& received, TimePoint now) {
   flush();
   deliver(now);
   return true;
+}
+
+/// False, and counted, if a message that names the connection is from another port than the peer's.
+/// It may be forged, so it is dropped without an answer.
+bool Manager::is_peers(const Connection& c, const fabric::MadAddress& from) {
+  if (fabric::same_port(from, c.to, port_.lmc)) return true;
+  ++counters_.wrong_port;
+  return false;
 }
 
 Result<SidrId> Manager::ask_service(const SidrQuestion& question, SidrHandler handler,

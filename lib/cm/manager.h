@@ -6,9 +6,9 @@
 //
 // It tolerates any loss, repetition, delay or reordering of MADs, peers that restart and lose their
 // state, and floods of requests. An invalid message is dropped and counted, or answered as the
-// specification says. Every handshake ends at the latest with its timeouts; only established
-// connections have state beyond them. The consumer must detect a dead peer of an established
-// connection by its traffic.
+// specification says. A message about a connection is believed only from the peer's port. Every
+// handshake ends at the latest with its timeouts; only established connections have state beyond
+// them. The consumer must detect a dead peer of an established connection by its traffic.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,10 @@ class Manager {
   /// Ends no connection and notifies no consumer; shutdown() does.
   ~Manager() = default;
 
-  void set_port(const PortIdentity& port) { port_ = port; }
+  void set_port(const PortIdentity& port) {
+    port_ = port;
+    sidr_.set_lmc(port.lmc);
+  }
 
   /// Passes REQs for `service_id` to the consumer. `private_data`: sent in the manager's own REJs
   /// for the service, and in MRAs and REJs until accept(). Errors: kExists.
@@ -132,6 +135,7 @@ class Manager {
   };
 
   // manager.cc
+  [[nodiscard]] bool is_peers(const Connection& c, const fabric::MadAddress& from);
   [[nodiscard]] std::uint64_t ca_guid() const {
     return config_.ca_guid != 0 ? config_.ca_guid : port_.gid.guid();
   }
@@ -150,7 +154,7 @@ class Manager {
   void on_rep(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
   void take_rep(Connection& c, const wire::CmRep& rep, TimePoint now);
   void on_repeated_rep(Connection& c, const wire::CmMad& mad, TimePoint now);
-  void on_mra(const wire::CmMad& mad, TimePoint now);
+  void on_mra(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
 
   // manager_passive.cc
   void on_req(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
@@ -173,10 +177,10 @@ class Manager {
   void repeat_rej(Connection& c, TimePoint now);
   [[nodiscard]] Duration rej_memory(const Connection& c) const;
   [[nodiscard]] Connection* rejected_by(const wire::CmRej& rej);
-  void on_rej(const wire::CmMad& mad, TimePoint now);
+  void on_rej(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
   void start_dreq(Connection& c, TimePoint now);
   void on_dreq(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
-  void on_drep(const wire::CmMad& mad, TimePoint now);
+  void on_drep(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
   void on_lap(const wire::CmMad& mad, const fabric::MadAddress& from);
   void close(const Connection& c, CloseReason reason, const wire::CmRej* rej = nullptr);
   void enter_time_wait(Connection& c, TimePoint now);

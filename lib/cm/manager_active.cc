@@ -53,6 +53,7 @@ void Manager::on_rep(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
     answer(wire::RejReason::kInvalidCommId);
     return;
   }
+  if (!is_peers(*c, from)) return;
   if (c->state == State::kReqSent || c->state == State::kRepWait) {
     take_rep(*c, rep, now);
     return;
@@ -123,13 +124,14 @@ Status Manager::confirm(Handle handle, TimePoint now) {
   return {};
 }
 
-void Manager::on_mra(const wire::CmMad& mad, TimePoint now) {
+void Manager::on_mra(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now) {
   const auto mra = wire::cm_message<wire::CmMra>(mad);
   Connection* c = table_.find(mra.remote_id.host());
   if (c == nullptr) {
     ++counters_.unknown_id;
     return;
   }
+  if (!is_peers(*c, from)) return;
   const bool req = !c->passive && mra.about() == wire::CmAbout::kReq &&
                    (c->state == State::kReqSent || c->state == State::kRepWait);
   const bool rep = c->passive && mra.about() == wire::CmAbout::kRep &&

@@ -93,13 +93,14 @@ Connection* Manager::rejected_by(const wire::CmRej& rej) {
   return table_.by_remote_id(wire::read<wire::Be64>(rej.info)->host(), rej.local_id.host());
 }
 
-void Manager::on_rej(const wire::CmMad& mad, TimePoint now) {
+void Manager::on_rej(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now) {
   const auto rej = wire::cm_message<wire::CmRej>(mad);
   Connection* c = rejected_by(rej);
   if (c == nullptr) {
     ++counters_.unknown_id;
     return;
   }
+  if (!is_peers(*c, from)) return;
   const bool of_req = rej.about() == wire::CmAbout::kReq;
   const bool unanswered = c->state == State::kReqSent || c->state == State::kRepWait;
   if (!unanswered && c->remote_id != rej.local_id.host()) {
@@ -167,6 +168,7 @@ void Manager::on_dreq(const wire::CmMad& mad, const fabric::MadAddress& from, Ti
     send(from, drep);
     return;
   }
+  if (!is_peers(*c, from)) return;
   if (dreq.remote_qpn.host() != c->local_qpn) {
     ++counters_.wrong_peer;
     return;
@@ -188,11 +190,13 @@ void Manager::on_dreq(const wire::CmMad& mad, const fabric::MadAddress& from, Ti
   send(from, drep);
 }
 
-void Manager::on_drep(const wire::CmMad& mad, TimePoint now) {
+void Manager::on_drep(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now) {
   const auto drep = wire::cm_message<wire::CmDrep>(mad);
   Connection* c = table_.find(drep.remote_id.host());
   if (c == nullptr) {
     ++counters_.unknown_id;
+  } else if (!is_peers(*c, from)) {
+    return;
   } else if (c->remote_id != drep.local_id.host()) {
     ++counters_.wrong_peer;
   } else if (c->state == State::kDreqSent) {
@@ -207,6 +211,7 @@ void Manager::on_drep(const wire::CmMad& mad, TimePoint now) {
 void Manager::on_lap(const wire::CmMad& mad, const fabric::MadAddress& from) {
   const auto lap = wire::cm_message<wire::CmLap>(mad);
   const Connection* c = table_.find(lap.remote_id.host());
+  if (c != nullptr && !is_peers(*c, from)) return;
   const bool established =
       c != nullptr && c->remote_id == lap.local_id.host() && c->state == State::kEstablished;
   ++(established ? counters_.laps_refused : counters_.unknown_id);
@@ -241,7 +246,7 @@ void Manager::release(Connection& c) {
 /// is only released. `by`: source of the peer's message. A source at another port ends neither a
 /// connection nor an attempt, because it may be forged.
 bool Manager::make_stale(Connection& c, const fabric::MadAddress& by, TimePoint now) {
-  if (c.state != State::kRejSent && !fabric::same_port(by, c.to)) return true;
+  if (c.state != State::kRejSent && !fabric::same_port(by, c.to, port_.lmc)) return true;
   switch (c.state) {
     case State::kEstablished:
       close(c, CloseReason::kStale);

@@ -84,6 +84,7 @@ void Manager::on_req(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
 /// Answers a repeated REQ as the first one was answered.
 void Manager::on_repeated_req(Connection& c, const wire::CmMad& mad, const fabric::MadAddress& from,
                               TimePoint now) {
+  if (!is_peers(c, from)) return;
   ++counters_.duplicates[wire::index_of(wire::CmAttr::kReq)];
   switch (c.state) {
     case State::kMraReqSent:
@@ -201,6 +202,7 @@ void Manager::on_rtu(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
                        wire::CmAbout::kOther, wire::RejReason::kInvalidCommId));
     return;
   }
+  if (!is_peers(*c, from)) return;
   if (c->state == State::kRepSent || c->state == State::kRtuWait) {
     establish(*c);
   } else if (c->state == State::kRejSent) {

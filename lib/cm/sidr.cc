@@ -59,7 +59,7 @@ void Sidr::on_rep(const wire::CmMad& mad, const fabric::MadAddress& from, TimePo
   }
   const Pending& asked = it->second;
   const auto question = wire::cm_message<wire::CmSidrReq>(asked.mad);
-  if (!fabric::same_port(from, asked.to) || !wire::same_partition(from.pkey, asked.to.pkey) ||
+  if (!fabric::same_port(from, asked.to, lmc_) || !wire::same_partition(from.pkey, asked.to.pkey) ||
       mad.hdr.tid != asked.mad.hdr.tid || rep.service_id != question.service_id) {
     ++counters_.unexpected;
     return;

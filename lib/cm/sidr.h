@@ -55,6 +55,8 @@ class Sidr {
     services_.erase(key_of(service_id, pkey));
   }
 
+  /// LMC of the port, for comparisons of ports.
+  void set_lmc(std::uint8_t lmc) { lmc_ = lmc; }
   void on_req(const wire::CmMad& mad, const fabric::MadAddress& from);
   /// Takes the answer of the port that was asked, in the partition of the question; others are
   /// counted. Handlers may call ask() and cancel().
@@ -85,6 +87,7 @@ class Sidr {
   Send send_;
   ManagerCounters& counters_;
   unsigned max_outstanding_;
+  std::uint8_t lmc_ = 0;
   SidrId next_id_;
   std::map<SidrId, Pending> pending_;
   std::map<ServiceKey, SidrService> services_;

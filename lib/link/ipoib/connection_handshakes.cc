@@ -245,7 +245,8 @@ bool Connections::is_elsewhere(const PeerKey& key, const fabric::MadAddress& fro
   return std::ranges::any_of(it->second.handles, [&](cm::Handle handle) {
     const Connection& c = all_.at(handle);
     const cm::Connection* const connection = manager_.find(handle);
-    return c.up && !c.over && connection != nullptr && !fabric::same_port(connection->to, from);
+    return c.up && !c.over && connection != nullptr &&
+           !fabric::same_port(connection->to, from, port_.lmc);
   });
 }
 

@@ -209,6 +209,83 @@ TEST_F(CmManager, C16_OnlyThePortOfAnAttemptEndsIt) {
   EXPECT_EQ(b.news(), (News{"closed: forgotten by the peer", "released", "request"}));
 }
 
+/// Only the peer answers, delays, confirms or ends a connection, even if a stranger knows its IDs.
+TEST_F(CmManager, C16_MessagesFromAnotherPortChangeNothing) {
+  constexpr std::uint16_t kStranger = 77;
+  std::uint64_t dropped = 0;
+  const auto lie = [&](End& end, const auto& message) {
+    const State before = end.state();
+    end.told.clear();
+    const auto sent = end.sent.size();
+    end.feed(wire::make_cm_mad(end.manager.find(end.handle)->tid, message), kStranger);
+    EXPECT_EQ(end.state(), before) << to_string(message.kAttr);
+    EXPECT_TRUE(end.news().empty()) << to_string(message.kAttr);
+    EXPECT_EQ(end.sent.size(), sent) << to_string(message.kAttr);
+    ++dropped;
+  };
+  const auto named = [](auto message, std::uint32_t local, std::uint32_t remote) {
+    message.local_id.set(local);
+    message.remote_id.set(remote);
+    return message;
+  };
+  const auto rej_about = [&](wire::CmAbout about, std::uint32_t local, std::uint32_t remote) {
+    auto rej = named(wire::CmRej{}, local, remote);
+    rej.set_about(about);
+    return rej;
+  };
+  connect();
+  wire::CmRep rep{};
+  rep.local_qpn.set(0x666);
+  lie(a, named(rep, 0x1234, a.handle));
+  lie(a, rej_about(wire::CmAbout::kReq, 0, a.handle));
+  wire::CmMra mra{};
+  mra.set_about(wire::CmAbout::kReq);
+  const auto due = a.manager.next_deadline();
+  lie(a, named(mra, 0, a.handle));
+  EXPECT_EQ(a.manager.next_deadline(), due);
+  const wire::CmMad req = pass(a, b);
+  const std::uint64_t incoming = b.manager.counters().incoming;
+  lie(b, wire::cm_message<wire::CmReq>(req));
+  EXPECT_EQ(b.manager.counters().incoming, incoming);
+  ASSERT_TRUE(b.manager.accept(b.handle, answer(), now));
+  lie(b, named(wire::CmRtu{}, a.handle, b.handle));
+  mra.set_about(wire::CmAbout::kRep);
+  lie(b, named(mra, a.handle, b.handle));
+  lie(b, rej_about(wire::CmAbout::kRep, a.handle, b.handle));
+  carry();
+  ASSERT_TRUE(a.manager.confirm(a.handle, now));
+  carry();
+  ASSERT_EQ(b.state(), State::kEstablished);
+  auto dreq = named(wire::CmDreq{}, a.handle, b.handle);
+  dreq.remote_qpn.set(0x507);
+  lie(b, dreq);
+  lie(b, rej_about(wire::CmAbout::kOther, a.handle, b.handle));
+  lie(a, rej_about(wire::CmAbout::kOther, b.handle, a.handle));
+  lie(a, named(rep, b.handle, a.handle));
+  ASSERT_TRUE(a.manager.disconnect(a.handle, now));
+  lie(a, named(wire::CmDrep{}, b.handle, a.handle));
+  EXPECT_EQ(a.manager.counters().wrong_port + b.manager.counters().wrong_port, dropped);
+  // The peer itself ends it.
+  carry();
+  EXPECT_EQ(b.news(), News{"closed: disconnected by the peer"});
+}
+
+/// A port with several LIDs may send from any of them.
+TEST_F(CmManager, C16_APortWithSeveralLidsIsOnePort) {
+  for (End* end : {&a, &b})
+    end->manager.set_port(
+        {wire::Gid::of(wire::kDefaultGidPrefix, kGuid[end == &b] + 1), end->lid, 1});
+  establish();  // LID 3 of ports 2 and 3, LID 4 of ports 4 and 5
+  auto dreq = wire::CmDreq{};
+  dreq.local_id.set(b.handle);
+  dreq.remote_id.set(a.handle);
+  dreq.remote_qpn.set(0x408);
+  a.feed(wire::make_cm_mad(5, dreq), 3);
+  EXPECT_EQ(a.state(), State::kEstablished);
+  a.feed(wire::make_cm_mad(5, dreq), 5);
+  EXPECT_EQ(a.news(), News{"closed: disconnected by the peer"});
+}
+
 /// Many ports behind one router have the same LID. Their GIDs distinguish them.
 TEST_F(CmManager, C16_OnlyThePortOfAConnectionMakesItStaleBehindARouterToo) {
   constexpr std::uint16_t kRouter = 9;
