@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "lib/base/contract.h"
+#include "lib/base/hash_seed.h"
 #include "lib/base/log.h"
 #include "lib/fabric/ethdev_mtu.h"
 #include "lib/fabric/packet_meta.h"
@@ -162,7 +163,7 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
       next_qpn_{config.first_qpn.value_or(
           kFirstFreeQpn + static_cast<std::uint32_t>(rte_rand_max(kLastQpn - kFirstFreeQpn + 1)))},
       ahs_{std::move(ahs)},
-      groups_{grace_, rte_rand()},
+      groups_{grace_, secret_seed()},
       mads_out_{std::move(mads_out)},
       mads_in_{std::move(mads_in)},
       rings_{std::move(rings)},

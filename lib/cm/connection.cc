@@ -15,9 +15,9 @@ void erase_own(Map& map, const typename Map::key_type& key, Handle id) {
 }  // namespace
 
 Connection& ConnectionTable::add() {
-  while (next_ == kNoHandle || all_.count(next_) != 0) ++next_;
-  Connection& c = all_[next_];
-  c.id = next_++;
+  const auto id = ids_.next_unused<Handle>([this](Handle h) { return all_.count(h) != 0; });
+  Connection& c = all_[id];
+  c.id = id;
   return c;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/id_source.h"
 #include "lib/cm/manager_types.h"
 
 namespace ipoib::cm {
@@ -51,7 +52,7 @@ static_assert(sizeof(Connection) <= 128);
 /// Owns the connections. A reference stays valid until its connection is erased.
 class ConnectionTable {
  public:
-  explicit ConnectionTable(Handle first) : next_{first} {}
+  explicit ConnectionTable(std::uint64_t seed) : ids_{seed} {}
 
   /// Adds a connection with a local ID that no other has.
   Connection& add();
@@ -84,7 +85,7 @@ class ConnectionTable {
   using Peer = std::pair<std::uint64_t, std::uint32_t>;
   void forget_id(const Connection& c);
 
-  Handle next_;
+  IdSource ids_;
   std::map<Handle, Connection> all_;  ///< Ordered, so that runs with one seed are identical.
   std::set<std::pair<TimePoint, Handle>> due_;
   std::map<Peer, Handle> by_id_;

@@ -12,13 +12,12 @@ namespace ipoib::cm {
 Manager::Manager(MadSender send, ManagerConfig config, std::uint64_t seed)
     : send_{std::move(send)},
       config_{config},
-      random_{seed},
-      table_{static_cast<Handle>(random_())},
-      next_tid_{random_()},
+      ids_{seed},
+      table_{ids_.next()},
       sidr_{[this](const fabric::MadAddress& to, const wire::CmMad& mad, bool repeated) {
               this->send(to, mad, repeated);
             },
-            counters_, config.max_sidr, static_cast<SidrId>(random_())} {
+            counters_, config.max_sidr, ids_.next()} {
   config_.max_half_open = std::max<std::size_t>(config_.max_half_open, 1);
 }
 

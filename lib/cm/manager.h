@@ -15,12 +15,12 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <random>
 #include <span>
 #include <variant>
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/id_source.h"
 #include "lib/base/result.h"
 #include "lib/cm/connection.h"
 #include "lib/cm/manager_types.h"
@@ -40,7 +40,7 @@ struct PortIdentity {
 /// Management lcore only.
 class Manager {
  public:
-  /// `seed`: seed of communication and transaction IDs; the program uses another one at each start.
+  /// `seed`: secret seed of communication and transaction IDs, another one at each start.
   Manager(MadSender send, ManagerConfig config, std::uint64_t seed);
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
@@ -189,11 +189,10 @@ class Manager {
 
   MadSender send_;
   ManagerConfig config_;
-  std::mt19937_64 random_;
+  IdSource ids_;
   PortIdentity port_;
   ConnectionTable table_;
   std::map<std::uint64_t, Listener> listeners_;
-  std::uint64_t next_tid_;
   std::deque<Outgoing> outbox_;
   std::deque<Event> events_;
   TimePoint last_now_{};

@@ -21,7 +21,7 @@ Result<Handle> Manager::connect(const ConnectParams& params, Consumer& consumer,
   Connection& c = table_.add();
   c.consumer = &consumer;
   c.private_data = params.private_data;
-  c.tid = next_tid_++;
+  c.tid = ids_.next();
   c.to = params.to;
   c.to.answer_ms = 0;
   c.local_qpn = params.qpn;

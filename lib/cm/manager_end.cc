@@ -152,7 +152,7 @@ void Manager::start_dreq(Connection& c, TimePoint now) {
   c.state = State::kDreqSent;
   c.exchange = std::make_unique<Exchange>();
   c.exchange->latest = TimePoint::max();
-  c.exchange->mad = dreq_mad(c, next_tid_++);
+  c.exchange->mad = dreq_mad(c, ids_.next());
   c.retries_left = c.max_retries;
   table_.set_due(c, now + c.timeout);
   send(c.to, c.exchange->mad);

@@ -9,8 +9,8 @@ Result<SidrId> Sidr::ask(const SidrQuestion& question, SidrHandler handler, Time
   if (pending_.size() >= max_outstanding_)
     return fail(Errc::kNoResources, "the limit of {} outstanding service ID resolutions is reached",
                 pending_.size());
-  while (pending_.count(next_id_) != 0) ++next_id_;
-  const SidrId id = next_id_++;
+  const auto id =
+      ids_.next_unused<SidrId>([this](SidrId used) { return pending_.count(used) != 0; });
   wire::CmSidrReq req{};
   req.request_id.set(id);
   req.pkey.set(question.to.pkey);

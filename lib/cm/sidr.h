@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/id_source.h"
 #include "lib/base/result.h"
 #include "lib/cm/manager_types.h"
 #include "lib/fabric/qp1.h"
@@ -38,11 +39,11 @@ using SidrService =
 class Sidr {
  public:
   using Send = std::function<void(const fabric::MadAddress&, const wire::CmMad&, bool repeated)>;
-  Sidr(Send send, ManagerCounters& counters, unsigned max_outstanding, SidrId first)
+  Sidr(Send send, ManagerCounters& counters, unsigned max_outstanding, std::uint64_t seed)
       : send_{std::move(send)},
         counters_{counters},
         max_outstanding_{max_outstanding},
-        next_id_{first} {}
+        ids_{seed} {}
 
   Result<SidrId> ask(const SidrQuestion& question, SidrHandler handler, TimePoint now);
   void cancel(SidrId id) { pending_.erase(id); }
@@ -88,7 +89,7 @@ class Sidr {
   ManagerCounters& counters_;
   unsigned max_outstanding_;
   std::uint8_t lmc_ = 0;
-  SidrId next_id_;
+  IdSource ids_;
   std::map<SidrId, Pending> pending_;
   std::map<ServiceKey, SidrService> services_;
 };

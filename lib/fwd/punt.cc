@@ -2,7 +2,6 @@
 #include "lib/fwd/punt.h"
 
 #include <rte_cycles.h>
-#include <rte_random.h>
 #include <rte_ring.h>
 #include <rte_ring_elem.h>
 
@@ -12,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "lib/base/hash_seed.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/table/neighbour_table.h"
 #include "lib/table/own_addresses.h"
@@ -103,7 +103,7 @@ Punt::Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, Counte
       limits_{config.punt},
       interval_tsc_{rte_get_tsc_hz() * config.punt.interval_us / 1'000'000},
       of_interface_(config.interfaces.size() + 1),
-      factor_{rte_rand() | 1},
+      factor_{secret_seed() | 1},
       keys_(static_cast<std::size_t>(Use::kCount) << kKeyBits) {
   const auto set = [&](Budget budget, std::uint32_t limit) {
     limit_[static_cast<std::size_t>(budget)] =

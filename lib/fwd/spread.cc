@@ -3,13 +3,13 @@
 
 #include <rte_cycles.h>
 #include <rte_ether.h>
-#include <rte_random.h>
 #include <rte_ring.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 
+#include "lib/base/hash_seed.h"
 #include "lib/fabric/segments.h"
 #include "lib/fwd/flow_hash.h"
 #include "lib/fwd/handoff.h"
@@ -23,7 +23,7 @@ using wire::Ipv6Hdr;
 
 Spread::Spread(const WorkerConfig& config)
     : number_{config.number},
-      seed_{rte_rand()},
+      seed_{secret_seed()},
       targets_(config.number + 1),
       longest_pause_{rte_get_tsc_hz() / kPauses},
       rcu_{config.rcu} {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <rte_cycles.h>
-#include <rte_random.h>
 
 #include <algorithm>
 #include <new>
 
+#include "lib/base/hash_seed.h"
 #include "lib/fwd/modes/io_forward.h"
 #include "lib/fwd/worker.h"
 #include "lib/fwd/worker_state.h"
@@ -111,10 +111,11 @@ Result<std::unique_ptr<Worker>> Worker::create(const WorkerConfig& config) {
     if (auto status = check_interface(config, i); !status)
       return tl::make_unexpected(status.error());
 
-  auto cache = table::NeighbourTable::create(config.neighbour_capacity, rte_rand(), config.socket);
+  auto cache =
+      table::NeighbourTable::create(config.neighbour_capacity, secret_seed(), config.socket);
   if (!cache) return tl::make_unexpected(cache.error());
   auto deliveries =
-      table::DeliveryTable::create(config.delivery_capacity, rte_rand(), config.socket);
+      table::DeliveryTable::create(config.delivery_capacity, secret_seed(), config.socket);
   if (!deliveries) return tl::make_unexpected(deliveries.error());
   return std::unique_ptr<Worker>{
       new Worker{std::make_unique<State>(config, std::move(*cache), std::move(*deliveries))}};

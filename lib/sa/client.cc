@@ -27,7 +27,7 @@ Client::Client(MadSender send, ClientConfig config, std::uint64_t seed)
     : send_{std::move(send)},
       config_{config},
       random_{seed},
-      next_id_{static_cast<TransactionId>(random_())},
+      ids_{seed},
       ended_{config.remember, kMaxEnded},
       reports_{config.remember_reports, kMaxReports} {
   config_.max_outstanding = std::max(config_.max_outstanding, 1U);
@@ -144,11 +144,9 @@ std::optional<TimePoint> Client::next_deadline() const {
 }
 
 TransactionId Client::new_id() {
-  do {
-    ++next_id_;
-  } while (next_id_ == kNoTransaction || outstanding_.count(next_id_) != 0 ||
-           waiting_by_id_.count(next_id_) != 0);
-  return next_id_;
+  return ids_.next_unused<TransactionId>([this](TransactionId id) {
+    return outstanding_.count(id) != 0 || waiting_by_id_.count(id) != 0;
+  });
 }
 
 Duration Client::with_jitter(Duration timeout) {

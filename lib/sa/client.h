@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/id_source.h"
 #include "lib/base/result.h"
 #include "lib/fabric/qp1.h"
 #include "lib/sa/recent.h"
@@ -110,7 +111,7 @@ struct Fault;
 /// quarter of it, so that nodes that lost their SM at the same time do not retry at the same time.
 class Client {
  public:
-  /// `seed` makes transaction IDs and jitter reproducible in tests.
+  /// `seed`: secret seed of transaction IDs and jitter, another one at each start.
   Client(MadSender send, ClientConfig config, std::uint64_t seed);
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -218,7 +219,7 @@ class Client {
   TimePoint last_now_{};
   unsigned sending_ = 0;  ///< Depth of calls into send_, which may call on_mad().
   bool delivering_ = false;
-  TransactionId next_id_;
+  IdSource ids_;
   ClientCounters counters_;
   Recent<std::uint64_t, Ended> ended_;  ///< Key: transaction ID as on the wire.
   using ReportKey = std::tuple<std::uint64_t, std::uint16_t, wire::Gid>;

@@ -2,6 +2,7 @@
 #include "lib/link/ipoib/connections.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -455,6 +456,7 @@ std::vector<ConnectionInfo> Connections::list(TimePoint now) const {
                     .idle = now - c.active_at,
                     .queue = actions_.info(*c.queue)});
   }
+  std::ranges::stable_sort(rows, std::greater{}, &ConnectionInfo::age);
   return rows;
 }
 

@@ -74,7 +74,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  /// Connections of any state, except ended ones that are still remembered.
+  /// Connections of any state, except ended ones that are still remembered; the oldest first.
   [[nodiscard]] std::vector<ConnectionInfo> list(TimePoint now) const;
   [[nodiscard]] std::size_t size() const { return open_; }
   /// True if the address is that of a peer with which connections are possible.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/node/instances.h"
 
-#include <rte_random.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/hash_seed.h"
 #include "lib/base/log.h"
 #include "lib/mgmt/device/device_readings.h"
 #include "lib/mgmt/worker/placement.h"
@@ -49,12 +48,12 @@ HcaInstance::HcaInstance(const HcaConfig& hca_config, std::optional<EthDevice> e
       client{[this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
                return hca->mad_port().send(to, mad);
              },
-             sa::ClientConfig{}, rte_rand() ^ hca_config.guid},
+             sa::ClientConfig{}, secret_seed()},
       connections{
           [this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
             return hca->mad_port().send(to, mad);
           },
-          cm::ManagerConfig{}, rte_rand() ^ hca_config.guid ^ 1} {
+          cm::ManagerConfig{}, secret_seed()} {
   client.set_report_handler([this](const wire::Notice& notice, TimePoint now) {
     for (link::IpoibLink* l : links_) l->on_report(notice, now);
   });
@@ -164,7 +163,7 @@ LinkInstance::LinkInstance(HcaInstance& hca, const LinkQueues& queues, Injector&
       injector_{injector},
       config_{config},
       control_{std::make_unique<link::IpoibLink>(
-          config, *this, neighbours, hca.client, rte_rand(), addresses,
+          config, *this, neighbours, hca.client, secret_seed(), addresses,
           link::IpoibLink::Connected{*this, hca.connections})} {
   hca.add_link(*control_);
 }
@@ -229,8 +228,8 @@ PortInstance::PortInstance(EthDevice device, Injector& injector, link::Neighbour
       injector_{injector},
       config_{config},
       queues_{std::move(queues)},
-      control_{
-          std::make_unique<link::EthernetPort>(config, *this, neighbours, rte_rand(), addresses)} {}
+      control_{std::make_unique<link::EthernetPort>(config, *this, neighbours, secret_seed(),
+                                                    addresses)} {}
 
 void PortInstance::state_changed(link::State state) {
   log_state("port", *control_, state);

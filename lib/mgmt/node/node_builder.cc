@@ -6,7 +6,6 @@
 #include <rte_lcore.h>
 #include <rte_malloc.h>
 #include <rte_mbuf.h>
-#include <rte_random.h>
 #include <rte_rcu_qsbr.h>
 #include <rte_ring.h>
 
@@ -14,6 +13,7 @@
 #include <bit>
 #include <optional>
 
+#include "lib/base/hash_seed.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/link/ipoib/dialect.h"
 #include "lib/mgmt/node/node_assembly.h"
@@ -254,13 +254,14 @@ Status NodeBuilder::create_tables() {
   if (rcu == nullptr || rte_rcu_qsbr_init(rcu, parts_.config.worker.count) != 0)
     return fail(Errc::kNoResources, "no memory for the RCU variable");
   parts_.retirement = std::make_unique<WorkerRetirement>(parts_.workers, *rcu);
-  parts_.tables.next_hops = std::make_unique<table::NextHopTable>(rte_rand(), neighbour_capacity());
+  parts_.tables.next_hops =
+      std::make_unique<table::NextHopTable>(secret_seed(), neighbour_capacity());
   auto prefixes =
       table::PrefixTable::create({.name = object_name("ipv4"),
                                   .max_prefixes = parts_.config.route_table.max_prefixes,
                                   .max_groups = parts_.config.route_table.max_networks,
                                   .socket = socket_of(0),
-                                  .seed = rte_rand()},
+                                  .seed = secret_seed()},
                                  rcu);
   if (!prefixes) return tl::make_unexpected(prefixes.error());
   parts_.tables.prefixes = std::move(*prefixes);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/node/node_parts.h"
 
-#include <rte_random.h>
 #include <rte_ring.h>
 
 #include <algorithm>
 
+#include "lib/base/hash_seed.h"
 #include "lib/mgmt/device/device_readings.h"
 #include "lib/wire/iba.h"
 
@@ -14,7 +14,7 @@ namespace ipoib::mgmt {
 NodeParts::NodeParts(const NodeConfig& node_config, TscClock tsc)
     : config{node_config},
       clock{tsc},
-      run_id{static_cast<std::uint32_t>(rte_rand() << 8 | 1U << 8)} {}
+      run_id{static_cast<std::uint32_t>(secret_seed() << 8 | 1U << 8)} {}
 
 void NodeParts::set_time(TimePoint t) {
   punt->set_now(t);

@@ -2,8 +2,6 @@
 // ICMP errors and redirects that this node sends to the senders of packets, and their rate limit.
 #pragma once
 
-#include <rte_random.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/hash_seed.h"
 #include "lib/mgmt/node_info.h"
 #include "lib/mgmt/slow_path/interface_table.h"
 #include "lib/mgmt/worker/injector.h"
@@ -52,8 +51,8 @@ class IcmpErrors {
 
   const InterfaceTable& interfaces_;
   Injector& injector_;
-  route::IcmpLimiter limiter4_{rte_rand()};
-  route::IcmpLimiter limiter6_{rte_rand()};
+  route::IcmpLimiter limiter4_{secret_seed()};
+  route::IcmpLimiter limiter6_{secret_seed()};
   IcmpErrorCounters counters_;
 };
 

@@ -2,7 +2,9 @@
 // Ends of connections: disconnection, rejection, silence, and a peer that has forgotten.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "tests/unit/lib/cm/manager_fixture.h"
 
@@ -268,6 +270,23 @@ TEST_F(CmManager, C16_MessagesFromAnotherPortChangeNothing) {
   // The peer itself ends it.
   carry();
   EXPECT_EQ(b.news(), News{"closed: disconnected by the peer"});
+}
+
+/// An ID that a peer was given does not reveal those of other peers' connections.
+TEST_F(CmManager, C16_IdsDoNotFollowFromEachOther) {
+  std::vector<std::uint32_t> ids, tids;
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    ConnectParams p = params();
+    p.qpn = 0x500 + i;
+    ids.push_back(a.manager.connect(p, a, now).value());
+    tids.push_back(static_cast<std::uint32_t>(a.sent.back().mad.hdr.tid.host()));
+  }
+  for (const auto& numbers : {ids, tids}) {
+    std::set<std::uint32_t> steps;
+    for (std::size_t i = 1; i < numbers.size(); ++i) steps.insert(numbers[i] - numbers[i - 1]);
+    EXPECT_EQ(steps.size(), numbers.size() - 1);
+    EXPECT_GT(*steps.rbegin() - *steps.begin(), 1U << 30);
+  }
 }
 
 /// A port with several LIDs may send from any of them.
