@@ -73,6 +73,8 @@ class Manager {
                 std::span<const std::byte> info = {});
   /// Ends a connection or an attempt, in any state.
   Status disconnect(Handle handle, TimePoint now);
+  /// Like disconnect(), but sends no DREQ: the peer has left its port.
+  Status abandon(Handle handle, TimePoint now);
   /// Forgets a half-open request of a peer without sending a message.
   Status drop(Handle handle, TimePoint now);
   /// Sends one more RTU on an established connection. A peer that has lost the connection answers
@@ -122,12 +124,13 @@ class Manager {
     fabric::MadAddress from;
   };
   struct Established {};
+  struct Claimed {};
   struct Released {};
   /// An event to deliver to a consumer.
   struct Event {
     Consumer* consumer;
     Handle handle;
-    std::variant<Request, wire::CmRep, Established, Closed, Released> what;
+    std::variant<Request, wire::CmRep, Established, Claimed, Closed, Released> what;
   };
   struct Outgoing {
     fabric::MadAddress to;

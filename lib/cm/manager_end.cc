@@ -34,6 +34,15 @@ Status Manager::disconnect(Handle handle, TimePoint now) {
   return {};
 }
 
+Status Manager::abandon(Handle handle, TimePoint now) {
+  Connection* c = table_.find(handle);
+  if (c == nullptr || c->state != State::kEstablished) return disconnect(handle, now);
+  last_now_ = now;
+  ++counters_.disconnected;
+  enter_time_wait(*c, now);
+  return {};
+}
+
 /// Ends a connection in any state, unless that is under way already.
 void Manager::end(Connection& c, TimePoint now) {
   switch (c.state) {
@@ -244,9 +253,12 @@ void Manager::release(Connection& c) {
 /// Called when the peer uses the queue pair or communication ID of `c` again. Returns true if `c`
 /// was a connection, which must end before the peer may use them; an unfinished or rejected attempt
 /// is only released. `by`: source of the peer's message. A source at another port ends neither a
-/// connection nor an attempt, because it may be forged.
+/// connection nor an attempt, because it may be forged; the consumer can find out.
 bool Manager::make_stale(Connection& c, const fabric::MadAddress& by, TimePoint now) {
-  if (c.state != State::kRejSent && !fabric::same_port(by, c.to, port_.lmc)) return true;
+  if (c.state != State::kRejSent && !fabric::same_port(by, c.to, port_.lmc)) {
+    if (c.state == State::kEstablished) enqueue_event(c, Claimed{});
+    return true;
+  }
   switch (c.state) {
     case State::kEstablished:
       close(c, CloseReason::kStale);

@@ -94,6 +94,7 @@ enum class ConnectionEnd : std::uint8_t {
   kIdle,
   kUnwanted,  ///< Its neighbours are gone.
   kReplaced,  ///< A newer connection with the same peer replaced it.
+  kMoved,     ///< The path to the peer leads to another port than that of the connection.
   kDropped,   ///< The peer never became ready, and another connection needed its place.
   kFailed,    ///< The queue pair failed: see fabric::QueueError.
   kClosed,    ///< The operator closed it, or the link went down.

@@ -57,7 +57,7 @@ fabric::ConnectedQueueInfo FakeConnectionActions::info(const fabric::ConnectedQu
 }
 
 SimSide::SimSide(SimConnections& sim, std::uint16_t lid, ConnectionConfig c)
-    : config{c}, sim_{sim}, lid_{lid} {
+    : config{c}, port_lid{lid}, sim_{sim}, lid_{lid} {
   start();
 }
 
@@ -72,7 +72,7 @@ wire::LinkAddr SimSide::address(unsigned queue_pair) const {
 
 fabric::MadAddress SimSide::mad_address() const {
   if (sim_.by_gid) return {.lid = fabric::kElsewhereLid, .gid = address().gid};
-  return {.lid = lid_};
+  return {.lid = port_lid};
 }
 
 void SimSide::start() {
@@ -87,7 +87,7 @@ void SimSide::start() {
   manager = std::make_unique<cm::Manager>(send, cm, sim_.random());
   fabric::PortAttr port;
   port.guid = kGuid + lid_;
-  port.lid = sim_.by_gid ? fabric::kOwnLid : lid_;
+  port.lid = sim_.by_gid ? fabric::kOwnLid : port_lid;
   manager->set_port({address().gid, port.lid, 0});
   ConnectionSurroundings around;
   around.path_to = [this](const wire::Gid& gid) -> std::optional<PathTable::ReadyPath> {
@@ -96,8 +96,9 @@ void SimSide::start() {
       return PathTable::ReadyPath{
           {.dlid = fabric::kElsewhereLid, .sl = 1, .global = true, .hop_limit = 64, .dgid = gid},
           4};
-    return PathTable::ReadyPath{
-        {.dlid = static_cast<std::uint16_t>(gid.guid() - kGuid), .sl = 1, .dgid = gid}, 4};
+    const SimSide& there = *sim_.sides.at(gid.guid() - kGuid - 1);
+    const std::uint16_t dlid = paths_.try_emplace(gid, there.port_lid).first->second;
+    return PathTable::ReadyPath{{.dlid = dlid, .sl = 1, .dgid = gid}, 4};
   };
   around.last_used = [this](const wire::IpAddr& to) {
     return talks_to_.contains(to) ? sim_.now : TimePoint::min();
@@ -118,7 +119,15 @@ void SimSide::kill() {
   manager.reset();
   hca.queues.clear();
   neighbours_.clear();
+  paths_.clear();
   talks_to_.clear();
+}
+
+void SimSide::refresh(const wire::HwAddr& hw, TimePoint now) {
+  sim_.at(now + 1ms, [this, hw] {
+    paths_.erase(hw.link_addr().gid);
+    if (alive()) connections->on_path(hw, sim_.now);
+  });
 }
 
 void SimSide::meet(const SimSide& other, std::uint8_t flags) {
@@ -176,21 +185,25 @@ std::pair<SimSide&, SimSide&> SimConnections::two(const ConnectionConfig& a,
   return {first, second};
 }
 
+SimSide* SimConnections::at_lid(std::uint16_t lid) const {
+  const auto it = std::ranges::find(sides, lid, &SimSide::port_lid);
+  return it == sides.end() ? nullptr : it->get();
+}
+
 void SimConnections::send(std::uint16_t from, const fabric::MadAddress& to,
                           std::span<const std::byte, wire::kMadLen> octets) {
   auto cm = wire::read<wire::CmMad>(octets).value();
   sent.push_back(cm);
-  const auto lid = by_gid ? static_cast<std::uint16_t>(to.gid.guid() - kGuid) : to.lid;
-  if (lid == 0 || lid > sides.size() || chance(loss) || (meddle && !meddle(from, lid, cm))) return;
+  SimSide* const there = by_gid ? sides.at(to.gid.guid() - kGuid - 1).get() : at_lid(to.lid);
+  if (there == nullptr || chance(loss) || (meddle && !meddle(from, there->lid(), cm))) return;
   fabric::ReceivedMad mad;
   mad.from = sides.at(from - 1U)->mad_address();
   mad.from.pkey = to.pkey;
   std::ranges::copy(wire::bytes_of(cm), mad.bytes.begin());
   const auto more =
       static_cast<Duration::rep>(random() % (static_cast<std::uint64_t>(spread.count()) + 1));
-  at(now + delay + Duration{more}, [this, lid, mad] {
-    SimSide& side = *sides.at(lid - 1U);
-    if (side.alive()) side.manager->on_mad(mad, now);
+  at(now + delay + Duration{more}, [this, there, mad] {
+    if (there->alive()) there->manager->on_mad(mad, now);
   });
 }
 

@@ -102,6 +102,8 @@ class SimSide final : FakeNeighbourPaths {
   std::unique_ptr<cm::Manager> manager;
   std::unique_ptr<Connections> connections;
   std::vector<wire::IpAddr> told;  ///< Calls of `changed`.
+  /// The LID of its port, which may move: `lid()` at first, from the next start() on.
+  std::uint16_t port_lid;
 
  private:
   [[nodiscard]] table::NeighbourMode mode() const override { return table::NeighbourMode::kUd; }
@@ -110,10 +112,13 @@ class SimSide final : FakeNeighbourPaths {
     out.mtu = 2044;
   }
   using FakeNeighbourPaths::describe;
+  /// Queries the SA, which knows where each port is now.
+  void refresh(const wire::HwAddr& hw, TimePoint now) override;
 
   SimConnections& sim_;
   std::uint16_t lid_;
   std::map<wire::IpAddr, wire::LinkAddr> neighbours_;
+  std::map<wire::Gid, std::uint16_t> paths_;  ///< LIDs, as the SA said when they were queried.
   std::set<wire::IpAddr> talks_to_;
   bool killed_ = false;
 };
@@ -143,6 +148,8 @@ class SimConnections : public test::SimTime {
 
   /// The link layer has no LIDs, and GIDs distinguish the ports. Set it before sides are added.
   bool by_gid = false;
+  /// Returns the side with the port at this LID; null if there is none.
+  [[nodiscard]] SimSide* at_lid(std::uint16_t lid) const;
   double loss = 0;
   /// Returns the messages of this kind in `sent`.
   template <class Message>

@@ -69,6 +69,7 @@ void Connections::look_at(const PeerKey& key, TimePoint now) {
     }
     return forget_if_idle(key);
   }
+  choose(key, now);  // The flags in the peer's address may have changed.
   const auto transport = transport_with(p.flags);
   if (!started_ || config_.open == OpenPolicy::kAccept || p.users.empty() || !transport ||
       has_one_to_send(p))
@@ -121,6 +122,7 @@ Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport
       {.peer = key,
        .queue = &queue,
        .served_by = made->served_by,
+       .port = params.to,
        .active = true,
        .psn = params.starting_psn},
       now);
@@ -226,8 +228,11 @@ RejReason Connections::fault_of(const wire::CmReq& req, const fabric::MadAddress
     ++counters_.bad_private_data;
     return RejReason::kConsumer;
   }
-  if (is_elsewhere(key_of(requester), from)) {
+  const fabric::MadAddress answers_to{.lid = path_back(req, from).dlid};
+  const auto key = key_of(requester);
+  if (!fabric::same_port(answers_to, from, port_.lmc) || is_elsewhere(key, from)) {
     ++counters_.elsewhere;
+    ud_.refresh(wire::HwAddr{address_of(key)}, now);  // If it has moved, its next request succeeds.
     return RejReason::kConsumer;
   }
   if (!has_room(now)) {
@@ -237,16 +242,23 @@ RejReason Connections::fault_of(const wire::CmReq& req, const fabric::MadAddress
   return RejReason::kNone;
 }
 
-/// True if that interface has a connection through another port. Then the requester is another one,
-/// or it has moved and ends the old connection itself.
+std::optional<bool> Connections::leads_to(const wire::Gid& gid,
+                                          const fabric::MadAddress& port) const {
+  const auto path = around_.path_to(gid);
+  if (!path) return std::nullopt;
+  fabric::MadAddress there{.lid = path->attr.dlid};
+  if (path->attr.global) there.gid = path->attr.dgid;
+  return fabric::same_port(there, port, port_.lmc);
+}
+
+/// True if that interface has a connection through another port, and its path does not lead to the
+/// requester's. Then the requester is another one, or the path is out of date.
 bool Connections::is_elsewhere(const PeerKey& key, const fabric::MadAddress& from) const {
   const auto it = peers_.find(key);
-  if (it == peers_.end()) return false;
+  if (it == peers_.end() || leads_to(key.gid, from) == true) return false;
   return std::ranges::any_of(it->second.handles, [&](cm::Handle handle) {
     const Connection& c = all_.at(handle);
-    const cm::Connection* const connection = manager_.find(handle);
-    return c.up && !c.over && connection != nullptr &&
-           !fabric::same_port(connection->to, from, port_.lmc);
+    return c.up && !c.over && !fabric::same_port(c.port, from, port_.lmc);
   });
 }
 
@@ -312,6 +324,7 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
                        .queue = &queue,
                        .queue_pair = queue_pair,
                        .served_by = made->served_by,
+                       .port = from,
                        .psn = psn,
                        .peer_qpn = receive.peer_qpn,
                        .peer_mtu = said.receive_mtu.host()},

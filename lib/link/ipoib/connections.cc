@@ -55,6 +55,7 @@ std::string_view to_string(ConnectionEnd end) {
       "idle",
       "unwanted",
       "replaced",
+      "peer moved",
       "never ready",
       "queue pair failed",
       "closed",
@@ -155,6 +156,18 @@ void Connections::on_queue_event(const fabric::QueueEvent& event, TimePoint now)
     manager_.on_traffic(it->second, now);
   else
     close(it->second, c, ConnectionEnd::kFailed, now);
+}
+
+void Connections::on_path(const wire::HwAddr& peer, TimePoint now) {
+  now_ = now;
+  const auto key = key_of(peer);
+  const auto it = peers_.find(key);
+  if (it == peers_.end()) return;
+  for (const cm::Handle handle : std::vector{it->second.handles}) {
+    Connection& c = all_.at(handle);
+    if (leads_to(key.gid, c.port) == false) close(handle, c, ConnectionEnd::kMoved, now);
+  }
+  choose(key, now);
 }
 
 // --- Peers ---
@@ -282,8 +295,18 @@ bool Connections::per_direction(const Peer& p) const {
 bool Connections::has_one_to_send(const Peer& p) const {
   return std::ranges::any_of(p.handles, [&](cm::Handle handle) {
     const Connection& c = all_.at(handle);
-    return !c.over && (c.active || !per_direction(p));
+    return !c.over && is_to_send(p, c);
   });
+}
+
+/// A request names its sender by words of its own. A connection that a peer opened is sent on only
+/// if ARP or ND said that the peer has connections, and the SA that the peer's port is where the
+/// request came from.
+bool Connections::is_to_send(const Peer& p, const Connection& c) const {
+  if (c.active) return true;
+  const bool rc = c.queue->transport() == fabric::Transport::kRc;
+  const auto flag = rc ? wire::LinkAddr::kFlagRc : wire::LinkAddr::kFlagUc;
+  return !per_direction(p) && (p.flags & flag) != 0 && leads_to(c.peer.gid, c.port) == true;
 }
 
 bool Connections::wanted(const Peer& p, TimePoint now) const {
@@ -328,7 +351,7 @@ void Connections::choose(const PeerKey& key, TimePoint now) {
   cm::Handle best = cm::kNoHandle;
   for (const cm::Handle handle : p.handles) {
     const Connection& c = all_.at(handle);
-    if (!c.up || c.over || (!c.active && per_direction(p))) continue;
+    if (!c.up || c.over || !is_to_send(p, c)) continue;
     best = handle;
     if (c.active) break;
   }
@@ -340,7 +363,8 @@ void Connections::choose(const PeerKey& key, TimePoint now) {
 void Connections::close(cm::Handle handle, Connection& c, ConnectionEnd why, TimePoint now) {
   if (c.over) return;
   // It may have ended already, with the event still queued.
-  static_cast<void>(manager_.disconnect(handle, now));
+  static_cast<void>(why == ConnectionEnd::kMoved ? manager_.abandon(handle, now)
+                                                 : manager_.disconnect(handle, now));
   finish(c, why, now);
 }
 
@@ -371,6 +395,12 @@ void Connections::on_closed(cm::Handle handle, const cm::Closed& closed, TimePoi
   p.failures = 0;
   p.retry_at = now;
   schedule(c.peer, now);
+}
+
+void Connections::on_claimed(cm::Handle handle, TimePoint now) {
+  now_ = now;
+  const auto it = all_.find(handle);
+  if (it != all_.end()) ud_.refresh(wire::HwAddr{address_of(it->second.peer)}, now);
 }
 
 void Connections::on_released(cm::Handle handle, TimePoint now) {

@@ -68,6 +68,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   void limit_mtu(std::uint16_t mtu) { max_mtu_ = mtu; }
   /// Errors: kNotFound.
   Status close(cm::Handle handle, TimePoint now);
+  /// The path to the peer may have changed. Closes connections to the port that the peer has left,
+  /// and sends on one that the peer opened, if the path now leads to the peer's port.
+  void on_path(const wire::HwAddr& peer, TimePoint now);
   /// An event of one of the link's queues.
   void on_queue_event(const fabric::QueueEvent& event, TimePoint now);
 
@@ -138,6 +141,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     fabric::ConnectedQueue* queue = nullptr;
     unsigned queue_pair = kRequestsFrom;  ///< Number of the UD queue pair in its handshake.
     unsigned served_by = 0;               ///< Number of the UD queue pair whose worker has it.
+    fabric::MadAddress port{};            ///< The peer's, according to the messages' headers.
     bool active = false;
     bool up = false;
     bool over = false;
@@ -158,6 +162,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
                   TimePoint now) override;
   void on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint now) override;
   void on_established(cm::Handle handle, TimePoint now) override;
+  void on_claimed(cm::Handle handle, TimePoint now) override;
   void on_closed(cm::Handle handle, const cm::Closed& closed, TimePoint now) override;
   void on_released(cm::Handle handle, TimePoint now) override;
 
@@ -199,6 +204,11 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   [[nodiscard]] wire::RejReason fault_of(const wire::CmReq& req, const fabric::MadAddress& from,
                                          TimePoint now);
   [[nodiscard]] bool is_elsewhere(const PeerKey& key, const fabric::MadAddress& from) const;
+  /// True if the path to the GID leads to this port; empty: no path is known.
+  [[nodiscard]] std::optional<bool> leads_to(const wire::Gid& gid,
+                                             const fabric::MadAddress& port) const;
+  /// True if packets to the peer may be sent on the connection.
+  [[nodiscard]] bool is_to_send(const Peer& p, const Connection& c) const;
   [[nodiscard]] bool has_room(TimePoint now);
   [[nodiscard]] bool give_way(cm::Handle handle, const PeerKey& key, unsigned queue_pair,
                               TimePoint now);

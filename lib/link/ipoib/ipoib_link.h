@@ -155,6 +155,8 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
       const std::optional<Connected>& connected, std::uint64_t seed);
   /// The paths to neighbours: with connected mode Connections, else PathTable.
   [[nodiscard]] NeighbourPaths& neighbour_paths();
+  /// The path to a neighbour has changed.
+  void on_path(const wire::IpAddr& neighbour, TimePoint now);
   Status start_connections(TimePoint now);
   void move_some(TimePoint now);
   [[nodiscard]] bool is_moving() const {

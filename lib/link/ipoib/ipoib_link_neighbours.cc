@@ -36,6 +36,12 @@ NeighbourPaths& IpoibLink::neighbour_paths() {
   return paths_;
 }
 
+void IpoibLink::on_path(const wire::IpAddr& neighbour, TimePoint now) {
+  if (const auto hw = ip_.neighbours().hw_of(neighbour); hw && connections_)
+    connections_->on_path(*hw, now);
+  ip_.neighbours().on_path(neighbour, now);
+}
+
 Status IpoibLink::start_connections(TimePoint now) {
   if (!connections_) return {};
   std::vector<wire::LinkAddr> own(actions_.queue_pairs(), own_address());

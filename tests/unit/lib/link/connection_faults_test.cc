@@ -119,6 +119,43 @@ TEST(ConnectionFaults, C16_RestartedPeerReplacesWhatItForgot) {
   }
 }
 
+/// The restarted peer's port has another LID. Until the SA is asked, its request looks like that of a
+/// stranger.
+TEST(ConnectionFaults, C16_APeerThatMovedIsAcceptedWithinSeconds) {
+  for (const bool same_queue_pair : {false, true}) {
+    SCOPED_TRACE(same_queue_pair);
+    SimConnections sim;
+    ConnectionConfig accepting = rc();
+    accepting.open = OpenPolicy::kAccept;
+    SimSide& a = sim.add(accepting);
+    SimSide& b = sim.add(rc());
+    a.meet(b);
+    b.meet(a);
+    b.talk(a);
+    sim.run_for(60s);
+    ASSERT_EQ(a.up().size(), 1U);
+    const std::uint32_t old = a.up()[0].peer_qpn;
+    b.kill();
+    b.port_lid = 99;
+    b.start();
+    b.meet(a);
+    b.talk(a);
+    if (same_queue_pair)
+      sim.meddle = [old](std::uint16_t, std::uint16_t, wire::CmMad& mad) {
+        if (mad.attr() != CmAttr::kReq) return true;
+        auto req = wire::cm_message<wire::CmReq>(mad);
+        req.local_qpn.set(old);
+        mad = wire::make_cm_mad(mad.hdr.tid.host(), req);
+        return true;
+      };
+    sim.run_for(5s);
+    EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kRc);
+    ASSERT_EQ(a.up().size(), 1U);
+    EXPECT_EQ(a.queue(a.up()[0].qpn).receive.path.dlid, 99);
+    EXPECT_EQ(a.connections->counters().ended_by(ConnectionEnd::kMoved), 1U);
+  }
+}
+
 /// UC does not report that the peer has restarted. The link therefore asks a peer that sends no
 /// packets; a peer that is only silent keeps its connection.
 TEST(ConnectionFaults, C15_C16_RestartedPeerOfOneWayUcIsNoticed) {

@@ -180,6 +180,64 @@ TEST_F(Strangers, C16_NobodyElseEndsAConnection) {
   EXPECT_GT(a.manager->counters().refused_stale, 0U);
 }
 
+/// A stranger requests a connection in the name of a host that has none. It may send on it, as it
+/// may by UD, but gets no packet for that host, whose own request replaces the stranger's.
+TEST_F(Strangers, C16_NobodyGetsThePacketsOfAnother) {
+  SimSide& v = sim.add(never_idle());
+  ConnectionConfig accepting = never_idle();
+  accepting.open = OpenPolicy::kAccept;
+  SimSide& node = sim.add(accepting);
+  node.meet(v);
+  node.talk(v);
+  m.meet(node);
+  m.talk(node);
+  change_each<wire::CmReq>(sim, [&v](wire::CmReq& req) {
+    req.primary.local_gid = v.address().gid;
+    say(req, v.address().qpn.host(), 65'524);
+  });
+  sim.run_for(5s);
+  ASSERT_EQ(node.up().size(), 1U);
+  EXPECT_FALSE(node.up()[0].sending);
+  EXPECT_EQ(node.way_to(v).mode, NeighbourMode::kUd);
+  EXPECT_TRUE(node.told.empty());
+  const std::uint32_t forged = node.up()[0].qpn;
+  // The host itself.
+  sim.meddle = nullptr;
+  v.meet(node);
+  v.talk(node);
+  m.talk(node, false);
+  m.lose(node);
+  sim.run_for(5s);
+  ASSERT_EQ(node.up().size(), 1U);
+  EXPECT_NE(node.up()[0].qpn, forged);
+  EXPECT_EQ(node.way_to(v).mode, NeighbourMode::kRc);
+}
+
+/// The forged request also names the LID of the host as that of its sender.
+TEST_F(Strangers, C16_ARequestComesFromThePortItNames) {
+  EXPECT_EQ(reason_for([](wire::CmReq& req) { req.primary.local_lid.set(77); }),
+            RejReason::kConsumer);
+  EXPECT_GT(a.connections->counters().elsewhere, 0U);
+}
+
+/// A host whose address says that it has no connections, as one that the operator configured, gets
+/// its packets by UD, even if a connection is requested in its name.
+TEST_F(Strangers, C16_AddressesWithoutConnectionsAreKeptByUd) {
+  SimSide& d = sim.add(never_idle());
+  SimSide& e = sim.add(never_idle());
+  d.meet(e, 0);
+  e.meet(d);
+  e.talk(d);
+  d.talk(e);
+  sim.run_for(5s);
+  ASSERT_EQ(d.up().size(), 1U);
+  EXPECT_EQ(d.way_to(e).mode, NeighbourMode::kUd);
+  // Its address changes, so that the connection is sent on.
+  d.meet(e);
+  sim.run_for(5s);
+  EXPECT_EQ(d.way_to(e).mode, NeighbourMode::kRc);
+}
+
 /// State is bounded: the oldest connections that never became ready are dropped, and established
 /// ones stay.
 TEST_F(Strangers, C12_AFloodOfRequestsIsBounded) {
