@@ -158,6 +158,13 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       "groups", [](auto& c) -> auto& { return c.ip.groups; }, ListOf<Group>{},
       "Multicast groups that this node joins."));
   add(row<E>(
+      "source-check", [](auto& c) -> auto& { return c.ip.source_check; },
+      OneOf<fwd::SourceCheck>{{{"off", fwd::SourceCheck::kOff},
+                               {"loose", fwd::SourceCheck::kLoose},
+                               {"strict", fwd::SourceCheck::kStrict}}},
+      "Drop unicast packets that arrive here if no route leads to their source (loose), or none by "
+      "this interface (strict). A default route counts."));
+  add(row<E>(
       "ask-rarp", [](auto& c) -> auto& { return c.ip.ask_rarp; }, Boolean{},
       "Request an IPv4 address for this interface by RARP."));
   add(row<E>(

@@ -57,6 +57,7 @@ enum class Drop : std::uint8_t {
   kIpHeaderLength,
   kIpTotalLength,
   kIpChecksum,
+  kIpSourceCheck,    ///< The routes say that the source is elsewhere (source-check).
   kIpMartianSource,  ///< Source is multicast, broadcast, loopback, zero or an address of this node.
   kIpMartianDestination,  ///< Destination must not be forwarded (loopback, class E, link-local …).
   kIpMulticast,           ///< Multicast without a route.
@@ -140,6 +141,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ip_header_length",
                                                                         "ip_total_length",
                                                                         "ip_checksum",
+                                                                        "ip_source_check",
                                                                         "ip_martian_source",
                                                                         "ip_martian_destination",
                                                                         "ip_multicast",

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "lib/fwd/eth_input.h"
+#include "lib/fwd/filter/source_check.h"
 #include "lib/fwd/ip6_input.h"
 #include "lib/fwd/ip_route.h"
 #include "lib/fwd/ipoib_input.h"
@@ -22,11 +23,17 @@ using msg::trace::Stage;
 // Handlers of checked unicast packets, one per mode.
 
 struct Route {
-  [[gnu::always_inline]] static void ip4(Context& c, const Ingress& in,
-                                         const Ip4Burst& ip) noexcept {
+  static bool checks_sources(const Context& c, const Ingress& in) noexcept {
+    return c.interfaces[in.iface].source_check.load(std::memory_order_relaxed) != SourceCheck::kOff;
+  }
+  [[gnu::always_inline]] static void ip4(Context& c, const Ingress& in, Ip4Burst& ip) noexcept {
+    if (checks_sources(c, in)) [[unlikely]]
+      source_check4(c, in, ip);
     ip4_route(c, in, ip, Ttl::kDecrement);
   }
-  static void ip6(Context& c, const Ingress& in, const Ip6Burst& ip) noexcept {
+  static void ip6(Context& c, const Ingress& in, Ip6Burst& ip) noexcept {
+    if (checks_sources(c, in)) [[unlikely]]
+      source_check6(c, in, ip);
     ip6_route(c, in, ip, Ttl::kDecrement);
   }
 };

@@ -29,6 +29,13 @@ enum class ForwardMode : std::uint8_t {
   kLatency,  ///< Packets have time stamps, which are read when they return to this process.
 };
 
+/// Check of the source of a unicast packet against the routes.
+enum class SourceCheck : std::uint8_t {
+  kOff,
+  kLoose,   ///< Some route leads to the source.
+  kStrict,  ///< The route to the source leaves by the interface where the packet arrived.
+};
+
 /// User-visible names, indexed by ForwardMode.
 inline constexpr std::array<std::string_view, 8> kForwardModeNames = {
     "route", "io", "rxonly", "icmpecho", "addrswap", "txonly", "flowgen", "latency"};

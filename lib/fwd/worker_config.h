@@ -67,6 +67,7 @@ struct alignas(64) InterfaceEntry {
   /// Multicast routing is enabled: IGMP and MLD that arrive here are punted for any group, and
   /// sources that no delivery names are reported.
   std::atomic<bool> multicast_router{false};
+  std::atomic<SourceCheck> source_check{SourceCheck::kOff};  ///< For arriving packets.
   /// kEthernet: the management lcore owns the device and is stopping it or has stopped it. Set with
   /// relaxed: a worker sees true from its next quiescent state on. Cleared with release.
   std::atomic<bool> device_stopped{false};

@@ -54,6 +54,7 @@ struct SubnetConfig {
 /// IP options that links and ports share.
 struct IpConfig {
   link::Ip6Config ip6;
+  fwd::SourceCheck source_check = fwd::SourceCheck::kOff;
   bool ask_rarp = false;             ///< RARP request for an own IPv4 address.
   unsigned rarp_prefix_len = 24;     ///< Prefix length of that address.
   std::vector<wire::IpAddr> groups;  ///< Multicast groups that this node listens to.

@@ -488,6 +488,7 @@ Status NodeBuilder::create_workers() {
     e.mac = p->device().mac();
     e.max_segments = p->device().capabilities().max_segments;
     e.tcp_offload = parts_.config.ports[i].tcp_offload;
+    e.source_check = parts_.config.ports[i].ip.source_check;
   }
   for (std::size_t i = 0; i < parts_.links.size(); ++i) {
     const auto& l = parts_.links[i];
@@ -500,6 +501,7 @@ Status NodeBuilder::create_workers() {
     e.max_segments = l->hca().hca->capabilities().max_segments;
     e.set_gid(l->port().gid());
     e.copy_to_routers = parts_.config.links[i].copy_to_routers;
+    e.source_check = parts_.config.links[i].ip.source_check;
   }
   for (unsigned i = 0; i < parts_.config.worker.count; ++i) {
     auto channel = WorkerChannel::create(i, socket_of(i), object_name(""));

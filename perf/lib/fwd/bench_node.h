@@ -118,6 +118,11 @@ class Node {
     set_mode(mode);
     ib0.copies = copies_;
   }
+  /// Checks the sources of packets from eth0, which all pass.
+  void check_sources() {
+    route(0xc0a8'0000, 16, kEth0);
+    entries_[kEth0].source_check = SourceCheck::kStrict;
+  }
   void set_burst(std::int64_t n) { settings_.burst = static_cast<std::uint16_t>(n); }
 
   /// Adds `n` IPv4 packets to `source`: kFlows flows in scattered order.

@@ -33,6 +33,13 @@ void ethernet_to_ipoib(benchmark::State& state) {
   run(state, node, state.range(2), node.ib0.sent);
 }
 
+void ethernet_to_ipoib_checked(benchmark::State& state) {
+  Node node{static_cast<std::size_t>(state.range(0))};
+  node.check_sources();
+  node.feed(node.eth0.source, state.range(1), true);
+  run(state, node, state.range(2), node.ib0.sent);
+}
+
 void ipoib_to_ethernet(benchmark::State& state) {
   Node node{static_cast<std::size_t>(state.range(0))};
   node.feed(node.ib0.source, state.range(1), false);
@@ -41,6 +48,13 @@ void ipoib_to_ethernet(benchmark::State& state) {
 
 void ethernet_to_ipoib6(benchmark::State& state) {
   Node node{static_cast<std::size_t>(state.range(0)), Traffic::k6};
+  node.feed6(node.eth0.source, state.range(1), true);
+  run(state, node, state.range(2), node.ib0.sent);
+}
+
+void ethernet_to_ipoib6_checked(benchmark::State& state) {
+  Node node{static_cast<std::size_t>(state.range(0)), Traffic::k6};
+  node.check_sources();
   node.feed6(node.eth0.source, state.range(1), true);
   run(state, node, state.range(2), node.ib0.sent);
 }
@@ -154,8 +168,10 @@ void cases(benchmark::internal::Benchmark* b) {
   b->Args({1024, kCold, 32});
 }
 BENCHMARK(ethernet_to_ipoib)->Apply(cases);
+BENCHMARK(ethernet_to_ipoib_checked)->Apply(cases);
 BENCHMARK(ipoib_to_ethernet)->Apply(cases);
 BENCHMARK(ethernet_to_ipoib6)->Apply(cases);
+BENCHMARK(ethernet_to_ipoib6_checked)->Apply(cases);
 BENCHMARK(ipoib_to_ethernet6)->Apply(cases);
 BENCHMARK(spread_from_ethernet)->Args({1024, kHot, 32})->Args({1024, kCold, 32});
 BENCHMARK(spread_from_ethernet6)->Args({1024, kHot, 32});

@@ -71,7 +71,8 @@ const std::vector<Case> kCases = {
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
      {"t.toml:18:3: port.eth1: unknown key \"speed\", allowed: device, address, mtu, tcp-offload, "
-      "multicast-router, last-member-interval, groups, ask-rarp, rarp-prefix-length, ipv6, "
+      "multicast-router, last-member-interval, groups, source-check, ask-rarp, rarp-prefix-length, "
+      "ipv6, "
       "router-advertisement, accept-ra"}},
     {"missing_key",
      "[port.eth1]\nmtu = 1500\n",
@@ -81,7 +82,8 @@ const std::vector<Case> kCases = {
      {"t.toml:16:1: port.eth1: missing key device, allowed: string 1-63 printable characters",
       "t.toml:17:7: port.eth1.mtu: invalid value 1, allowed: integer 68-9600",
       "t.toml:18:1: port.eth1: unknown key \"mut\", allowed: device, address, mtu, tcp-offload, "
-      "multicast-router, last-member-interval, groups, ask-rarp, rarp-prefix-length, ipv6, "
+      "multicast-router, last-member-interval, groups, source-check, ask-rarp, rarp-prefix-length, "
+      "ipv6, "
       "router-advertisement, accept-ra"}},
     {"section_shape",
      "[[worker]]\nburst = 1\n",

@@ -29,6 +29,7 @@ first-qpn = 0x100
 device = "net_tap9"
 mtu = 9000
 tcp-offload = true
+source-check = "strict"
 
 [link.a-link_1]
 hca = "soft9"
@@ -38,6 +39,7 @@ mode = "datagram"
 scope = 14
 create-broadcast = false
 address = ["10.2.0.1/16", "10.3.0.1/32"]
+source-check = "loose"
 multicast-router = false
 last-member-interval = 1
 
@@ -169,6 +171,9 @@ TEST(Config, ReadsEveryOption) {
                                          wire::IpPrefix{wire::IpAddr::v4(0x0a03'0001), 32}}));
   EXPECT_EQ(c.ports.at(1).mtu, 9000);
   EXPECT_TRUE(c.ports.at(1).tcp_offload);
+  EXPECT_EQ(c.ports[1].ip.source_check, fwd::SourceCheck::kStrict);
+  EXPECT_EQ(c.ports.at(0).ip.source_check, fwd::SourceCheck::kOff);
+  EXPECT_EQ(link.ip.source_check, fwd::SourceCheck::kLoose);
   EXPECT_EQ(c.routes.at(0).to, (wire::IpPrefix{wire::IpAddr::v4(0), 0}));
   EXPECT_EQ(c.routes[0].via,
             (std::vector{wire::IpAddr::v4(0x0a00'0002), wire::IpAddr::v4(0xc0a8'0107)}));
@@ -294,8 +299,8 @@ TEST(Config, FileIsRead) {
   EXPECT_EQ(result->diagnostics[0].to_string(),
             file +
                 ":17:1: port.eth0: unknown key \"end\", allowed: device, address, mtu, "
-                "tcp-offload, multicast-router, last-member-interval, groups, ask-rarp, "
-                "rarp-prefix-length, ipv6, router-advertisement, accept-ra");
+                "tcp-offload, multicast-router, last-member-interval, groups, source-check, "
+                "ask-rarp, rarp-prefix-length, ipv6, router-advertisement, accept-ra");
 }
 
 // The example files have no fault and are consistent with each other.

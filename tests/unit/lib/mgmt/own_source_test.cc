@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets that make a node send to itself, each of which once ended the process: packets from own
-// addresses, and answers to absent hosts. IPv4 and IPv6.
+// Packets with forged sources, IPv4 and IPv6. Some make a node send to itself, and each of these once
+// ended the process: packets from own addresses, and answers to absent hosts.
 #include <algorithm>
 #include <string_view>
 
@@ -97,6 +97,20 @@ TEST_F(OwnSourceTest, PacketsFromOwnAddressesAreMartian) {
       EXPECT_TRUE(eventually([&] { return drops(node, Drop::kIpMartianSource) == martians; }))
           << packet.name;
     }
+  });
+}
+
+TEST_F(OwnSourceTest, P05_SourceCheckDropsForgedSources) {
+  NodeConfig c = config();
+  c.ports[0].ip.source_check = fwd::SourceCheck::kStrict;
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(eventually([&] { return is_ready(node); }));
+    give(node, {"host of the link", "10.0.0.9", "192.168.1.2"});
+    give(node, {"host of the link 6", "fd00:a::9", "fd00:1::1", kIcmp6});
+    EXPECT_TRUE(eventually([&] { return drops(node, Drop::kIpSourceCheck) == 2; }));
+    give(node, {"host of the port, absent", "192.168.1.9", "192.168.1.2"});
+    EXPECT_TRUE(eventually([&] { return drops(node, Drop::kNeighbourFailed) == 1; }));
+    EXPECT_EQ(drops(node, Drop::kIpSourceCheck), 2U);
   });
 }
 

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/fwd/filter/source_check.h"
+
+#include <array>
+
+#include "lib/fwd/ip_traits.h"
+
+namespace ipoib::fwd {
+namespace {
+
+using table::InterfaceId;
+using table::NextHop;
+using table::NextHopIndex;
+using table::NextHopKind;
+
+/// True if one of the paths of a group leaves by the interface.
+bool has_path(const Context& c, const NextHop& group, InterfaceId iface) noexcept {
+  for (std::uint32_t i = 0; i < 1U << group.bucket_bits; ++i) {
+    const NextHopIndex bucket = group.neighbour + i;
+    if (bucket < table::kMaxNextHops && c.next_hops.get(bucket).iface == iface) return true;
+  }
+  return false;
+}
+
+/// True if a packet from a source with this route may come from the interface.
+bool is_allowed(const Context& c, NextHopIndex route, SourceCheck check,
+                InterfaceId iface) noexcept {
+  const NextHop hop = c.next_hops.get(route);
+  switch (hop.kind) {
+    case NextHopKind::kConnected:
+    case NextHopKind::kGateway: return check == SourceCheck::kLoose || hop.iface == iface;
+    case NextHopKind::kGroup: return check == SourceCheck::kLoose || has_path(c, hop, iface);
+    // The input stage passes only packets that claim an own address, which management refutes.
+    case NextHopKind::kLocal:
+    case NextHopKind::kLocalDown: return true;
+    case NextHopKind::kNone:
+    case NextHopKind::kBroadcast:
+    case NextHopKind::kBlackhole:
+    case NextHopKind::kUnreachable: break;
+  }
+  return false;
+}
+
+/// Numbers of the routes to the sources of a burst.
+using Routes = std::array<NextHopIndex, kMaxBurst>;
+
+/// True if the source is of no use on another link, so that no route is asked for.
+bool stays(wire::Be32 source) noexcept {
+  return source.host() >> 16 == 0xa9fe;
+}
+bool stays(const wire::IpAddr& source) noexcept {
+  return wire::is_link_local6(source) || wire::is_unspecified(source);
+}
+
+template <class V, class Packets>
+void check(Context& c, const Ingress& in, const Routes& routes, Packets& ip) noexcept {
+  const SourceCheck check = c.interfaces[in.iface].source_check.load(std::memory_order_relaxed);
+  DropBin bin{c.trace, in.counters.drops};
+  // Sources of packets that follow each other often have one route.
+  NextHopIndex last = table::kNextHopNone;
+  bool allowed = false;
+  std::uint16_t kept = 0;
+  for (std::uint16_t i = 0; i < ip.n; ++i) {
+    rte_mbuf* const m = ip.pkts[i];
+    if (routes[i] != last) allowed = is_allowed(c, last = routes[i], check, in.iface);
+    if (!allowed && !stays(rte_pktmbuf_mtod(m, const typename V::Hdr*)->src)) {
+      bin.add(m, Drop::kIpSourceCheck);
+      continue;
+    }
+    ip.pkts[kept] = m;
+    ip.dst[kept++] = ip.dst[i];
+  }
+  ip.n = kept;
+}
+
+}  // namespace
+
+void source_check4(Context& c, const Ingress& in, Ip4Burst& ip) noexcept {
+  const table::PrefixTable::View prefixes = c.prefixes.view();
+  Routes routes;
+  for (std::size_t i = 0; i < ip.n; ++i)
+    routes[i] = prefixes.lookup(rte_pktmbuf_mtod(ip.pkts[i], const wire::Ipv4Hdr*)->src.host());
+  check<Ip4Traits>(c, in, routes, ip);
+}
+
+void source_check6(Context& c, const Ingress& in, Ip6Burst& ip) noexcept {
+  std::array<wire::IpAddr, kMaxBurst> sources;
+  for (std::size_t i = 0; i < ip.n; ++i)
+    sources[i] = rte_pktmbuf_mtod(ip.pkts[i], const wire::Ipv6Hdr*)->src;
+  Routes routes;
+  c.prefixes6.lookup({sources.data(), ip.n}, routes);
+  check<Ip6Traits>(c, in, routes, ip);
+}
+
+}  // namespace ipoib::fwd
