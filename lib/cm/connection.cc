@@ -55,27 +55,29 @@ Connection* ConnectionTable::due(TimePoint now) {
   return find(due_.begin()->second);
 }
 
-Connection* ConnectionTable::by_remote_id(std::uint64_t guid, std::uint32_t id) {
-  const auto it = by_id_.find({guid, id});
+Connection* ConnectionTable::by_remote_id(const fabric::MadAddress& port, std::uint64_t guid,
+                                          std::uint32_t id) {
+  const auto it = by_id_.find(key_of(port, guid, id));
   return it == by_id_.end() ? nullptr : find(it->second);
 }
 
-Connection* ConnectionTable::by_remote_qpn(std::uint64_t guid, std::uint32_t qpn) {
-  const auto it = by_qpn_.find({guid, qpn});
+Connection* ConnectionTable::by_remote_qpn(const fabric::MadAddress& port, std::uint64_t guid,
+                                           std::uint32_t qpn) {
+  const auto it = by_qpn_.find(key_of(port, guid, qpn));
   return it == by_qpn_.end() ? nullptr : find(it->second);
 }
 
 void ConnectionTable::index(const Connection& c) {
-  by_id_[{c.remote_guid, c.remote_id}] = c.id;
-  by_qpn_[{c.remote_guid, c.remote_qpn}] = c.id;
+  by_id_[key_of(c.to, c.remote_guid, c.remote_id)] = c.id;
+  by_qpn_[key_of(c.to, c.remote_guid, c.remote_qpn)] = c.id;
 }
 
 void ConnectionTable::forget_qpn(const Connection& c) {
-  erase_own(by_qpn_, {c.remote_guid, c.remote_qpn}, c.id);
+  erase_own(by_qpn_, key_of(c.to, c.remote_guid, c.remote_qpn), c.id);
 }
 
 void ConnectionTable::forget_id(const Connection& c) {
-  erase_own(by_id_, {c.remote_guid, c.remote_id}, c.id);
+  erase_own(by_id_, key_of(c.to, c.remote_guid, c.remote_id), c.id);
 }
 
 void ConnectionTable::set_half_open(Connection& c) {

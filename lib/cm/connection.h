@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -67,10 +67,13 @@ class ConnectionTable {
   /// Returns the connection with the earliest timer that has expired, or null.
   [[nodiscard]] Connection* due(TimePoint now);
 
-  /// Lookups by the peer's names: CA GUID and its communication ID, or its QPN.
-  [[nodiscard]] Connection* by_remote_id(std::uint64_t guid, std::uint32_t id);
-  [[nodiscard]] Connection* by_remote_qpn(std::uint64_t guid, std::uint32_t qpn);
-  /// From here on lookups find the connection by remote_guid and remote_id or remote_qpn.
+  /// Lookups by the peer's names: CA GUID and its communication ID, or its QPN. The CA GUID is the
+  /// word of the peer alone, so that connections of other ports are not found by it.
+  [[nodiscard]] Connection* by_remote_id(const fabric::MadAddress& port, std::uint64_t guid,
+                                         std::uint32_t id);
+  [[nodiscard]] Connection* by_remote_qpn(const fabric::MadAddress& port, std::uint64_t guid,
+                                          std::uint32_t qpn);
+  /// From here on lookups find the connection by `to`, remote_guid, and remote_id or remote_qpn.
   void index(const Connection& c);
   /// Removes the QPN from the lookup: the peer may use its queue pair in another connection.
   void forget_qpn(const Connection& c);
@@ -82,7 +85,12 @@ class ConnectionTable {
   [[nodiscard]] Connection* oldest_half_open();
 
  private:
-  using Peer = std::pair<std::uint64_t, std::uint32_t>;
+  /// LID or GID of the port, CA GUID, ID or QPN.
+  using Peer = std::tuple<std::uint16_t, wire::Gid, std::uint64_t, std::uint32_t>;
+  [[nodiscard]] static Peer key_of(const fabric::MadAddress& port, std::uint64_t guid,
+                                   std::uint32_t number) {
+    return {port.gid.is_zero() ? port.lid : std::uint16_t{0}, port.gid, guid, number};
+  }
   void forget_id(const Connection& c);
 
   IdSource ids_;

@@ -247,8 +247,6 @@ void Manager::deliver(TimePoint now) {
             e.consumer->on_reply(e.handle, what, now);
           else if constexpr (std::is_same_v<T, Established>)
             e.consumer->on_established(e.handle, now);
-          else if constexpr (std::is_same_v<T, Claimed>)
-            e.consumer->on_claimed(e.handle, now);
           else if constexpr (std::is_same_v<T, Closed>)
             e.consumer->on_closed(e.handle, what, now);
           else

@@ -73,8 +73,6 @@ class Manager {
                 std::span<const std::byte> info = {});
   /// Ends a connection or an attempt, in any state.
   Status disconnect(Handle handle, TimePoint now);
-  /// Like disconnect(), but sends no DREQ: the peer has left its port.
-  Status abandon(Handle handle, TimePoint now);
   /// Forgets a half-open request of a peer without sending a message.
   Status drop(Handle handle, TimePoint now);
   /// Sends one more RTU on an established connection. A peer that has lost the connection answers
@@ -124,13 +122,12 @@ class Manager {
     fabric::MadAddress from;
   };
   struct Established {};
-  struct Claimed {};
   struct Released {};
   /// An event to deliver to a consumer.
   struct Event {
     Consumer* consumer;
     Handle handle;
-    std::variant<Request, wire::CmRep, Established, Claimed, Closed, Released> what;
+    std::variant<Request, wire::CmRep, Established, Closed, Released> what;
   };
   struct Outgoing {
     fabric::MadAddress to;
@@ -179,7 +176,7 @@ class Manager {
                 std::span<const std::byte> info = {});
   void repeat_rej(Connection& c, TimePoint now);
   [[nodiscard]] Duration rej_memory(const Connection& c) const;
-  [[nodiscard]] Connection* rejected_by(const wire::CmRej& rej);
+  [[nodiscard]] Connection* rejected_by(const wire::CmRej& rej, const fabric::MadAddress& from);
   void on_rej(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
   void start_dreq(Connection& c, TimePoint now);
   void on_dreq(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
@@ -188,7 +185,7 @@ class Manager {
   void close(const Connection& c, CloseReason reason, const wire::CmRej* rej = nullptr);
   void enter_time_wait(Connection& c, TimePoint now);
   void release(Connection& c);
-  [[nodiscard]] bool make_stale(Connection& c, const fabric::MadAddress& by, TimePoint now);
+  [[nodiscard]] bool make_stale(Connection& c, TimePoint now);
 
   MadSender send_;
   ManagerConfig config_;

@@ -78,10 +78,10 @@ void Manager::take_rep(Connection& c, const wire::CmRep& rep, TimePoint now) {
     send_rej(c, wire::RejReason::kUnsupportedRequest, now);
     return;
   }
-  Connection* const same_qpn = table_.by_remote_qpn(c.remote_guid, c.remote_qpn);
+  Connection* const same_qpn = table_.by_remote_qpn(c.to, c.remote_guid, c.remote_qpn);
   Connection* const old =
-      same_qpn != nullptr ? same_qpn : table_.by_remote_id(c.remote_guid, c.remote_id);
-  if (old != nullptr && make_stale(*old, c.to, now)) {
+      same_qpn != nullptr ? same_qpn : table_.by_remote_id(c.to, c.remote_guid, c.remote_id);
+  if (old != nullptr && make_stale(*old, now)) {
     close(c, CloseReason::kStale);
     send_rej(c, wire::RejReason::kStaleConnection, now);
     return;

@@ -34,15 +34,6 @@ Status Manager::disconnect(Handle handle, TimePoint now) {
   return {};
 }
 
-Status Manager::abandon(Handle handle, TimePoint now) {
-  Connection* c = table_.find(handle);
-  if (c == nullptr || c->state != State::kEstablished) return disconnect(handle, now);
-  last_now_ = now;
-  ++counters_.disconnected;
-  enter_time_wait(*c, now);
-  return {};
-}
-
 /// Ends a connection in any state, unless that is under way already.
 void Manager::end(Connection& c, TimePoint now) {
   switch (c.state) {
@@ -95,16 +86,16 @@ Duration Manager::rej_memory(const Connection& c) const {
 }
 
 /// Finds the connection that a REJ of the peer is about.
-Connection* Manager::rejected_by(const wire::CmRej& rej) {
+Connection* Manager::rejected_by(const wire::CmRej& rej, const fabric::MadAddress& from) {
   if (Connection* c = table_.find(rej.remote_id.host())) return c;
   if (rej.why() != wire::RejReason::kTimeout || rej.info_len() < sizeof(wire::Be64)) return nullptr;
   // Its sender has received nothing, and so knows no ID of this side.
-  return table_.by_remote_id(wire::read<wire::Be64>(rej.info)->host(), rej.local_id.host());
+  return table_.by_remote_id(from, wire::read<wire::Be64>(rej.info)->host(), rej.local_id.host());
 }
 
 void Manager::on_rej(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now) {
   const auto rej = wire::cm_message<wire::CmRej>(mad);
-  Connection* c = rejected_by(rej);
+  Connection* c = rejected_by(rej, from);
   if (c == nullptr) {
     ++counters_.unknown_id;
     return;
@@ -252,13 +243,8 @@ void Manager::release(Connection& c) {
 
 /// Called when the peer uses the queue pair or communication ID of `c` again. Returns true if `c`
 /// was a connection, which must end before the peer may use them; an unfinished or rejected attempt
-/// is only released. `by`: source of the peer's message. A source at another port ends neither a
-/// connection nor an attempt, because it may be forged; the consumer can find out.
-bool Manager::make_stale(Connection& c, const fabric::MadAddress& by, TimePoint now) {
-  if (c.state != State::kRejSent && !fabric::same_port(by, c.to, port_.lmc)) {
-    if (c.state == State::kEstablished) enqueue_event(c, Claimed{});
-    return true;
-  }
+/// is only released.
+bool Manager::make_stale(Connection& c, TimePoint now) {
   switch (c.state) {
     case State::kEstablished:
       close(c, CloseReason::kStale);

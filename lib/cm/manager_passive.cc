@@ -34,7 +34,7 @@ std::uint8_t lifetime_from(const wire::CmPath& path) {
 void Manager::on_req(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now) {
   const auto req = wire::cm_message<wire::CmReq>(mad);
   const std::uint64_t guid = req.local_ca_guid.host();
-  Connection* const same_id = table_.by_remote_id(guid, req.local_id.host());
+  Connection* const same_id = table_.by_remote_id(from, guid, req.local_id.host());
   // Transports may rewrite the upper half of the transaction ID.
   const auto same_tid = [&](const Connection& c) {
     return static_cast<std::uint32_t>(c.tid) == static_cast<std::uint32_t>(mad.hdr.tid.host());
@@ -48,9 +48,9 @@ void Manager::on_req(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
   if (refuse_req(mad, req, from, found == listeners_.end() ? nullptr : &found->second)) return;
   const Listener& listener = found->second;
   // The peer has forgotten an existing connection with the same ID or queue pair.
-  Connection* const same_qpn = table_.by_remote_qpn(guid, req.local_qpn.host());
-  bool stale = same_id != nullptr && make_stale(*same_id, from, now);
-  if (same_qpn != nullptr && same_qpn != same_id) stale |= make_stale(*same_qpn, from, now);
+  Connection* const same_qpn = table_.by_remote_qpn(from, guid, req.local_qpn.host());
+  bool stale = same_id != nullptr && make_stale(*same_id, now);
+  if (same_qpn != nullptr && same_qpn != same_id) stale |= make_stale(*same_qpn, now);
   if (stale) {
     refuse(mad, from, wire::RejReason::kStaleConnection, counters_.refused_stale, {},
            listener.private_data);
@@ -84,7 +84,6 @@ void Manager::on_req(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
 /// Answers a repeated REQ as the first one was answered.
 void Manager::on_repeated_req(Connection& c, const wire::CmMad& mad, const fabric::MadAddress& from,
                               TimePoint now) {
-  if (!is_peers(c, from)) return;
   ++counters_.duplicates[wire::index_of(wire::CmAttr::kReq)];
   switch (c.state) {
     case State::kMraReqSent:

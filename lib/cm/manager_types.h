@@ -72,9 +72,6 @@ class Consumer {
   virtual void on_established(Handle handle, TimePoint now) = 0;
   /// The connection is over: the queue pair must enter its error state.
   virtual void on_closed(Handle handle, const Closed& closed, TimePoint now) = 0;
-  /// A REQ from another port names the peer's queue pair or communication ID, and is refused. The
-  /// peer may have moved, or another node tells lies.
-  virtual void on_claimed(Handle, TimePoint) {}
   /// No packet of the connection is under way any more: its QPN may be used again.
   virtual void on_released(Handle handle, TimePoint now) = 0;
 };

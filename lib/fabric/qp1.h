@@ -30,12 +30,13 @@ struct MadAddress {
   wire::Gid gid{};
 };
 
-/// True if both are on the same port. A port has 2^lmc LIDs; subnet managers give all ports of a
-/// subnet one LMC. Ports behind a router share its LID, and a link layer without LIDs gives one LID
-/// to many ports: then the GIDs decide. A packet without a GRH never left its subnet.
+/// True if both are on the same port. If both have a GID, the GIDs decide: ports behind routers have
+/// the routers' LIDs, and a link layer without LIDs gives one LID to many ports. Otherwise the LIDs
+/// do. A port has 2^lmc of them; subnet managers give all ports of a subnet one LMC.
 [[nodiscard]] constexpr bool same_port(const MadAddress& a, const MadAddress& b,
                                        std::uint8_t lmc) noexcept {
-  return a.lid >> lmc == b.lid >> lmc && (a.gid.is_zero() || b.gid.is_zero() || a.gid == b.gid);
+  if (!a.gid.is_zero() && !b.gid.is_zero()) return a.gid == b.gid;
+  return a.lid >> lmc == b.lid >> lmc;
 }
 
 using MadBytes = std::array<std::byte, wire::kMadLen>;

@@ -96,8 +96,9 @@ void SimSide::start() {
       return PathTable::ReadyPath{
           {.dlid = fabric::kElsewhereLid, .sl = 1, .global = true, .hop_limit = 64, .dgid = gid},
           4};
-    const SimSide& there = *sim_.sides.at(gid.guid() - kGuid - 1);
-    const std::uint16_t dlid = paths_.try_emplace(gid, there.port_lid).first->second;
+    const std::size_t number = gid.guid() - kGuid - 1;
+    if (number >= sim_.sides.size()) return std::nullopt;
+    const std::uint16_t dlid = paths_.try_emplace(gid, sim_.sides[number]->port_lid).first->second;
     return PathTable::ReadyPath{{.dlid = dlid, .sl = 1, .dgid = gid}, 4};
   };
   around.last_used = [this](const wire::IpAddr& to) {

@@ -70,7 +70,7 @@ void Connections::look_at(const PeerKey& key, TimePoint now) {
     return forget_if_idle(key);
   }
   choose(key, now);  // The flags in the peer's address may have changed.
-  const auto transport = transport_with(p.flags);
+  const auto transport = transport_with(flags_of(p));
   if (!started_ || config_.open == OpenPolicy::kAccept || p.users.empty() || !transport ||
       has_one_to_send(p))
     return;
@@ -230,9 +230,11 @@ RejReason Connections::fault_of(const wire::CmReq& req, const fabric::MadAddress
   }
   const fabric::MadAddress answers_to{.lid = path_back(req, from).dlid};
   const auto key = key_of(requester);
-  if (!fabric::same_port(answers_to, from, port_.lmc) || is_elsewhere(key, from)) {
+  const bool elsewhere = is_elsewhere(key, from);
+  if (elsewhere || !fabric::same_port(answers_to, from, port_.lmc)) {
     ++counters_.elsewhere;
-    ud_.refresh(wire::HwAddr{address_of(key)}, now);  // If it has moved, its next request succeeds.
+    // If it has moved, its next request succeeds.
+    if (elsewhere && refreshes_.allow(now)) ud_.refresh(wire::HwAddr{address_of(key)}, now);
     return RejReason::kConsumer;
   }
   if (!has_room(now)) {
@@ -251,11 +253,12 @@ std::optional<bool> Connections::leads_to(const wire::Gid& gid,
   return fabric::same_port(there, port, port_.lmc);
 }
 
-/// True if that interface has a connection through another port, and its path does not lead to the
-/// requester's. Then the requester is another one, or the path is out of date.
+/// True if that interface is not at the requester's port, according to its path, or else to a
+/// connection through another port. Then the requester is another one, or the path is out of date.
 bool Connections::is_elsewhere(const PeerKey& key, const fabric::MadAddress& from) const {
+  if (const auto here = leads_to(key.gid, from)) return !*here;
   const auto it = peers_.find(key);
-  if (it == peers_.end() || leads_to(key.gid, from) == true) return false;
+  if (it == peers_.end()) return false;
   return std::ranges::any_of(it->second.handles, [&](cm::Handle handle) {
     const Connection& c = all_.at(handle);
     return c.up && !c.over && !fabric::same_port(c.port, from, port_.lmc);

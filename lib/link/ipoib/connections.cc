@@ -194,9 +194,8 @@ void Connections::add_user(const wire::IpAddr& user, const wire::HwAddr& hw, Tim
   if (flags() == 0) return;
   const auto key = key_of(hw);
   Peer& p = peer(key);
-  p.flags = hw.link_addr().flags;
   p.lost_users = false;
-  p.users.insert(user);
+  p.users.insert_or_assign(user, hw.link_addr().flags);
   // The neighbour is installed after this: traffic to it shows later.
   schedule(key, config_.open == OpenPolicy::kAlways ? now : now + kLook);
 }
@@ -248,7 +247,7 @@ void Connections::forget_if_idle(const PeerKey& key) {
 bool Connections::may_have(const wire::Gid& port) const {
   const auto first = peers_.lower_bound({port, 0});
   return std::any_of(first, peers_.upper_bound({port, 0xff'ffff}), [this](const auto& entry) {
-    return !entry.second.handles.empty() || transport_with(entry.second.flags);
+    return !entry.second.handles.empty() || transport_with(flags_of(entry.second));
   });
 }
 
@@ -262,6 +261,18 @@ std::optional<fabric::Transport> Connections::transport_with(std::uint8_t flags)
   if (config_.rc && (flags & wire::LinkAddr::kFlagRc) != 0) return fabric::Transport::kRc;
   if (config_.uc && (flags & wire::LinkAddr::kFlagUc) != 0) return fabric::Transport::kUc;
   return std::nullopt;
+}
+
+std::uint8_t Connections::flags_of(const Peer& p) {
+  unsigned all = 0;
+  for (const auto& [user, flags] : p.users) all |= flags;
+  return static_cast<std::uint8_t>(all);
+}
+
+std::vector<wire::IpAddr> Connections::users_of(const Peer& p) {
+  std::vector<wire::IpAddr> users;
+  for (const auto& [user, flags] : p.users) users.push_back(user);
+  return users;
 }
 
 /// Numbers of queue pairs. Overloaded workers come last. If workers have equally many queues, the
@@ -306,13 +317,13 @@ bool Connections::is_to_send(const Peer& p, const Connection& c) const {
   if (c.active) return true;
   const bool rc = c.queue->transport() == fabric::Transport::kRc;
   const auto flag = rc ? wire::LinkAddr::kFlagRc : wire::LinkAddr::kFlagUc;
-  return !per_direction(p) && (p.flags & flag) != 0 && leads_to(c.peer.gid, c.port) == true;
+  return !per_direction(p) && (flags_of(p) & flag) != 0 && leads_to(c.peer.gid, c.port) == true;
 }
 
 bool Connections::wanted(const Peer& p, TimePoint now) const {
   if (config_.open == OpenPolicy::kAlways) return true;
-  return std::ranges::any_of(p.users, [&](const wire::IpAddr& user) {
-    const TimePoint used = around_.last_used(user);
+  return std::ranges::any_of(p.users, [&](const auto& user) {
+    const TimePoint used = around_.last_used(user.first);
     // The stamp has a resolution of one second.
     return used != TimePoint::min() && used + 2 * kLook >= now;
   });
@@ -356,15 +367,13 @@ void Connections::choose(const PeerKey& key, TimePoint now) {
     if (c.active) break;
   }
   if (std::exchange(p.sending, best) == best) return;
-  for (const wire::IpAddr& user : std::vector(p.users.begin(), p.users.end()))
-    around_.changed(user, now);
+  for (const wire::IpAddr& user : users_of(p)) around_.changed(user, now);
 }
 
 void Connections::close(cm::Handle handle, Connection& c, ConnectionEnd why, TimePoint now) {
   if (c.over) return;
   // It may have ended already, with the event still queued.
-  static_cast<void>(why == ConnectionEnd::kMoved ? manager_.abandon(handle, now)
-                                                 : manager_.disconnect(handle, now));
+  static_cast<void>(manager_.disconnect(handle, now));
   finish(c, why, now);
 }
 
@@ -395,12 +404,6 @@ void Connections::on_closed(cm::Handle handle, const cm::Closed& closed, TimePoi
   p.failures = 0;
   p.retry_at = now;
   schedule(c.peer, now);
-}
-
-void Connections::on_claimed(cm::Handle handle, TimePoint now) {
-  now_ = now;
-  const auto it = all_.find(handle);
-  if (it != all_.end()) ud_.refresh(wire::HwAddr{address_of(it->second.peer)}, now);
 }
 
 void Connections::on_released(cm::Handle handle, TimePoint now) {
@@ -468,12 +471,12 @@ std::vector<ConnectionInfo> Connections::list(TimePoint now) const {
     if (c.over) continue;
     const Peer& p = peers_.at(c.peer);
     auto peer = address_of(c.peer);
-    peer.flags = p.flags;
+    peer.flags = flags_of(p);
     const cm::Connection* handshake = manager_.find(handle);
     rows.push_back({.handle = handle,
                     .iface = {},
                     .peer = wire::to_string(peer),
-                    .neighbours = {p.users.begin(), p.users.end()},
+                    .neighbours = users_of(p),
                     .transport = c.queue->transport(),
                     .active = c.active,
                     .sending = p.sending == handle,

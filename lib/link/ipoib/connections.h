@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/rate_limiter.h"
 #include "lib/cm/manager.h"
 #include "lib/link/interface.h"
 #include "lib/link/ipoib/connection_types.h"
@@ -116,6 +117,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   /// Interval of checks whether a silent UC peer still knows its connection: packets to a peer that
   /// has restarted are lost without notice.
   static constexpr Duration kSilence = std::chrono::seconds(3);
+  /// Rate and burst of the path queries that refused requests cause.
+  static constexpr Duration kRefreshInterval = std::chrono::milliseconds(10);
+  static constexpr std::uint32_t kRefreshBurst = 64;
 
   /// An interface of the fabric. Its flags octet may change and is not part of the key.
   struct PeerKey {
@@ -124,17 +128,16 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     friend auto operator<=>(const PeerKey&, const PeerKey&) = default;
   };
   struct Peer {
-    std::uint8_t flags = 0;
     wire::ServiceIdForm form;  ///< Form of the service ID in the next request.
     bool linux_habit = false;  ///< It requested with Linux's service ID, or answered to it.
     bool other_form_tried = false;
     bool lost_users = false;  ///< Its last user is gone; its connections will be closed.
     unsigned failures = 0;    ///< Consecutive failures.
     TimePoint retry_at{};
-    cm::Handle sending = cm::kNoHandle;  ///< Established, and may be sent on.
-    std::set<wire::IpAddr> users{};
-    std::vector<cm::Handle> handles{};  ///< Its connections, in any state.
-    TimePoint wake = kNever;            ///< Position in the order of timers.
+    cm::Handle sending = cm::kNoHandle;            ///< Established, and may be sent on.
+    std::map<wire::IpAddr, std::uint8_t> users{};  ///< With the flags octet of each.
+    std::vector<cm::Handle> handles{};             ///< Its connections, in any state.
+    TimePoint wake = kNever;                       ///< Position in the order of timers.
   };
   struct Connection {
     PeerKey peer;
@@ -162,7 +165,6 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
                   TimePoint now) override;
   void on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint now) override;
   void on_established(cm::Handle handle, TimePoint now) override;
-  void on_claimed(cm::Handle handle, TimePoint now) override;
   void on_closed(cm::Handle handle, const cm::Closed& closed, TimePoint now) override;
   void on_released(cm::Handle handle, TimePoint now) override;
 
@@ -179,6 +181,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   /// Number of the link's queue pair at which the service ID is offered.
   [[nodiscard]] unsigned queue_pair_of(wire::Be64 service_id) const;
   [[nodiscard]] std::optional<fabric::Transport> transport_with(std::uint8_t flags) const;
+  /// Flags octet of a peer: all that one of its addresses offers.
+  [[nodiscard]] static std::uint8_t flags_of(const Peer& p);
+  [[nodiscard]] static std::vector<wire::IpAddr> users_of(const Peer& p);
   /// The queue of a new connection.
   struct NewQueue {
     fabric::ConnectedQueue* queue;
@@ -250,6 +255,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   std::map<PeerKey, Peer> peers_;
   std::map<cm::Handle, Connection> all_;
   std::map<std::uint32_t, cm::Handle> by_qpn_;
+  RateLimiter refreshes_{kRefreshInterval, kRefreshBurst};
   std::map<std::uint64_t, cm::Handle> half_open_;  ///< Accepted, but the peer is not ready; by age.
   std::uint64_t next_serial_ = 1;
   std::size_t open_ = 0;  ///< Number of connections that are not over.

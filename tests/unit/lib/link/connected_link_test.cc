@@ -92,6 +92,11 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
     }
   }
 
+  /// The peer requests a connection.
+  void connect(const cm::ConnectParams& params) {
+    EXPECT_TRUE(peer.connect(params, *this, sim.now));
+  }
+
   void on_request(cm::Handle handle, const wire::CmReq& r, const fabric::MadAddress& from,
                   TimePoint now) override {
     req = r;
@@ -102,7 +107,9 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
         handle, {.qpn = 0x777, .starting_psn = 9, .private_data = private_data(service->ud_qpn)},
         now));
   }
-  void on_reply(cm::Handle, const wire::CmRep&, TimePoint) override { FAIL(); }
+  void on_reply(cm::Handle handle, const wire::CmRep&, TimePoint now) override {
+    EXPECT_TRUE(peer.confirm(handle, now));
+  }
   void on_established(cm::Handle, TimePoint) override { established = true; }
   void on_closed(cm::Handle, const cm::Closed& c, TimePoint) override { closed = c.reason; }
   void on_released(cm::Handle, TimePoint) override {}
@@ -294,6 +301,55 @@ TEST_F(ConnectedLink, C16_RestartedPeerIsAskedByItsNewName) {
             wire::ipoib_service_id(wire::ServiceIdForm::kIetf, kPeerQpn + 1));
   EXPECT_EQ(sim.sink.find(kPeer)->mode, NeighbourMode::kRc);
   EXPECT_EQ(sim.link.connections()->list(sim.now).size(), 1U) << "the old one is gone";
+}
+
+TEST_F(ConnectedLink, C16_AConnectionEndsWhenItsPeerHasMoved) {
+  talk(3s);
+  ASSERT_TRUE(established);
+  ASSERT_EQ(sim.sink.find(kPeer)->mode, NeighbourMode::kRc);
+  sim.sa.paths[hw.gid].dlid.set(44);
+  sim.on_port_event(fabric::PortEvent::kClientReregister, 0ms);
+  run_for(100ms);
+  EXPECT_EQ(sim.link.connections()->counters().ended_by(ConnectionEnd::kMoved), 1U);
+  EXPECT_EQ(sim.sink.find(kPeer)->mode, NeighbourMode::kUd);
+  EXPECT_EQ(sim.actions.ahs.at(sim.sink.find(kPeer)->ah).dlid, 44);
+}
+
+/// The peer requests a connection before its address is known.
+TEST_F(ConnectedLink, C16_APeersConnectionIsSentOnOnceItsPathAgrees) {
+  for (const std::uint16_t lid : {std::uint16_t{44}, std::uint16_t{3}}) {
+    SCOPED_TRACE(lid);
+    sim.sa.paths[hw.gid].dlid.set(lid);
+    const auto octets = private_data();
+    cm::ConnectParams params;
+    params.to = {.lid = 2};
+    params.service_id = wire::ipoib_service_id(wire::ServiceIdForm::kIetf, 0x48);
+    params.qpn = 0x770U + lid;
+    params.primary.local_lid.set(3);
+    params.primary.remote_lid.set(2);
+    params.primary.local_gid = hw.gid;
+    params.primary.set_subnet_local(true);
+    params.private_data = octets;
+    connect(params);
+    run_for(100ms);
+    auto rows = sim.link.connections()->list(sim.now);
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0].state, "established");
+    EXPECT_FALSE(rows[0].sending);
+
+    sim.want(kPeer);
+    sim.receive_arp_reply(hw, "10.0.0.2");
+    run_for(100ms);
+    const bool agrees = lid == 3;
+    rows = sim.link.connections()->list(sim.now);
+    EXPECT_EQ(rows.size(), agrees ? 1U : 0U);
+    EXPECT_EQ(sim.sink.find(kPeer)->mode, agrees ? NeighbourMode::kRc : NeighbourMode::kUd);
+    EXPECT_FALSE(req) << "the link itself need not ask";
+    if (agrees) continue;
+    ASSERT_TRUE(sim.link.remove_neighbour(kPeer));
+    run_for(60s);  // The path is forgotten.
+    closed.reset();
+  }
 }
 
 TEST_F(ConnectedLink, MtuOfTheLinkBoundsItsConnectionsToo) {

@@ -176,12 +176,12 @@ TEST_F(Strangers, C16_NobodyElseEndsAConnection) {
               req.local_ca_guid.set(guid);
               req.local_qpn.set(theirs);
             }),
-            RejReason::kStaleConnection);
-  EXPECT_GT(a.manager->counters().refused_stale, 0U);
+            RejReason::kConsumer);
+  EXPECT_EQ(a.manager->counters().refused_stale, 0U);
 }
 
-/// A stranger requests a connection in the name of a host that has none. It may send on it, as it
-/// may by UD, but gets no packet for that host, whose own request replaces the stranger's.
+/// A stranger requests a connection in the name of a host that has none. While the path to that host
+/// is unknown, the stranger may send on it, as it may by UD, but gets no packet for the host.
 TEST_F(Strangers, C16_NobodyGetsThePacketsOfAnother) {
   SimSide& v = sim.add(never_idle());
   ConnectionConfig accepting = never_idle();
@@ -191,26 +191,93 @@ TEST_F(Strangers, C16_NobodyGetsThePacketsOfAnother) {
   node.talk(v);
   m.meet(node);
   m.talk(node);
-  change_each<wire::CmReq>(sim, [&v](wire::CmReq& req) {
+  const auto lie = [&v](wire::CmReq& req) {
     req.primary.local_gid = v.address().gid;
     say(req, v.address().qpn.host(), 65'524);
-  });
-  sim.run_for(5s);
+  };
+  change_each<wire::CmReq>(sim, lie);
+  sim.run_for(70s);
+  EXPECT_EQ(node.connections->size(), 0U) << "the path contradicts the request";
+  EXPECT_GT(node.connections->counters().elsewhere, 0U);
+
+  node.has_path = false;
+  sim.run_for(70s);
   ASSERT_EQ(node.up().size(), 1U);
   EXPECT_FALSE(node.up()[0].sending);
   EXPECT_EQ(node.way_to(v).mode, NeighbourMode::kUd);
+  node.has_path = true;
+  node.connections->on_path(wire::HwAddr{v.address()}, sim.now);
+  EXPECT_EQ(node.connections->size(), 0U);
+  EXPECT_EQ(node.connections->counters().ended_by(ConnectionEnd::kMoved), 1U);
   EXPECT_TRUE(node.told.empty());
-  const std::uint32_t forged = node.up()[0].qpn;
   // The host itself.
   sim.meddle = nullptr;
   v.meet(node);
   v.talk(node);
   m.talk(node, false);
   m.lose(node);
-  sim.run_for(5s);
+  sim.run_for(70s);
   ASSERT_EQ(node.up().size(), 1U);
-  EXPECT_NE(node.up()[0].qpn, forged);
+  EXPECT_EQ(node.queue(node.up()[0].qpn).receive.path.dlid, v.lid());
   EXPECT_EQ(node.way_to(v).mode, NeighbourMode::kRc);
+}
+
+/// A stranger's request in the name of a host neither ends an attempt to connect with the host, nor
+/// what the host has begun.
+TEST_F(Strangers, C16_NobodyEndsAnAttempt) {
+  SimSide& node = sim.add(never_idle());
+  SimSide& v = sim.add(never_idle());  // Requests of the node give way to its own.
+  m.meet(node);
+  m.talk(node);
+  change_each<wire::CmReq>(sim, [&v](wire::CmReq& req) {
+    req.primary.local_gid = v.address().gid;
+    say(req, v.address().qpn.host(), 65'524);
+  });
+  sim.run_for(2s);
+  const auto lie = sim.all_sent<wire::CmReq>().back();
+  m.talk(node, false);
+  m.lose(node);
+  for (const bool node_asks : {false, true}) {
+    SCOPED_TRACE(node_asks);
+    sim.meddle = nullptr;
+    v.meet(node);
+    node.meet(v);
+    (node_asks ? node : v).talk(node_asks ? v : node);
+    // Its answers take longer than the stranger needs.
+    sim.delay = 200ms;
+    const auto asked = sim.all_sent<wire::CmReq>().size();
+    const TimePoint end = sim.now + 5s;
+    while (sim.now < end && sim.all_sent<wire::CmReq>().size() == asked) sim.run_for(10ms);
+    sim.run_for(node_asks ? 100ms : 300ms);
+    sim.send(m.lid(), {.lid = node.lid()}, wire::bytes_of(wire::make_cm_mad(1, lie)));
+    sim.run_for(2s);
+    EXPECT_EQ(node.connections->counters().ended_by(ConnectionEnd::kReplaced), 0U);
+    ASSERT_EQ(node.up().size(), 1U);
+    EXPECT_EQ(node.way_to(v).mode, NeighbourMode::kRc);
+    sim.delay = 10us;
+    (node_asks ? node : v).talk(node_asks ? v : node, false);
+    v.lose(node);
+    node.lose(v);
+    sim.run_for(10s);
+    ASSERT_EQ(node.up().size(), 0U);
+  }
+}
+
+/// Another address of the same interface, which a stranger claimed, does not take its connections
+/// away.
+TEST_F(Strangers, C16_FlagsOfOneAddressDoNotSpeakForAnother) {
+  SimSide& d = sim.add(never_idle());
+  SimSide& e = sim.add(never_idle());
+  d.meet(e);
+  e.meet(d);
+  e.talk(d);
+  sim.run_for(5s);
+  ASSERT_EQ(d.way_to(e).mode, NeighbourMode::kRc);
+  const auto claimed = wire::IpAddr::v4(0x0a63'6363);
+  d.connections->acquire(claimed, wire::HwAddr{e.address()}, sim.now);
+  sim.run_for(5s);
+  EXPECT_EQ(d.way_to(e).mode, NeighbourMode::kRc);
+  d.connections->release(claimed, wire::HwAddr{e.address()});
 }
 
 /// The forged request also names the LID of the host as that of its sender.

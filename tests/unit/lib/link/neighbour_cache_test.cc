@@ -470,6 +470,26 @@ TEST(NeighbourCache, P16_AStrangerThatPacketsAreSentToIsNoStrangerAnyMore) {
   EXPECT_EQ(b.cache.size(), 4U);
 }
 
+/// Workers distinguish hosts that were asked for from strangers.
+TEST(NeighbourCache, P16_EntriesSayWhetherTheHostWasAskedFor) {
+  SimNeighbourCache b;
+  hear(b, host(1));
+  EXPECT_FALSE(b.sink.find(host(1))->asked);
+  b.want(host(1));
+  EXPECT_TRUE(b.sink.find(host(1))->asked);
+  b.want(host(2));
+  EXPECT_TRUE(b.sink.find(host(2))->asked);
+  hear(b, host(3));
+  b.sink.used[*b.sink.index_of(host(3))] = b.now;
+  bool asked = false;
+  for (int i = 0; i < 60 && !asked; ++i) {
+    b.run_for(1s);
+    const auto* const entry = b.sink.find(host(3));
+    asked = entry != nullptr && entry->asked;
+  }
+  EXPECT_TRUE(asked) << "packets were sent to it";
+}
+
 /// A family takes places that the other does not use, and leaves it half when it does.
 TEST(NeighbourCache, P16_NeitherFamilyTakesThePlacesOfTheOther) {
   SimNeighbourCache b{{.max_entries = 100}};
