@@ -13,6 +13,11 @@
 
 namespace ipoib::fwd {
 
+/// `addr`: in host order. Source: RFC 3927.
+[[nodiscard]] constexpr bool is_link_local4(std::uint32_t addr) noexcept {
+  return addr >> 16 == 0xa9fe;
+}
+
 /// Returns the sum of a header's 32-bit words in memory order, including its checksum field; no
 /// carry is lost. `len`: a multiple of 4, 20 to 60.
 [[gnu::always_inline]] inline std::uint64_t ip4_header_words(const wire::Ipv4Hdr& hdr,

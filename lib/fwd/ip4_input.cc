@@ -12,10 +12,6 @@ bool is_own_source(const Context& c, std::uint32_t src) {
          c.next_hops.get(c.prefixes.lookup(src)).kind == table::NextHopKind::kLocal;
 }
 
-constexpr bool is_link_local(std::uint32_t addr) {
-  return addr >> 16 == 0xa9fe;
-}
-
 /// Hosts without an address yet report the groups they want. Source: RFC 3376 §4.2.13.
 constexpr bool may_lack_source(const Ipv4Hdr& hdr, std::uint32_t dst) {
   return hdr.protocol == static_cast<std::uint8_t>(wire::IpProto::kIgmp) && dst >> 28 == 0xe;
@@ -82,10 +78,10 @@ Drop Ip4Input::check_addresses(const Context& c, const Ipv4Hdr& hdr, std::uint32
   const std::uint32_t dst_net = dst >> 24;
   if (dst_net >= 224 && dst_net < 240) return Drop::kIpMulticast;
   if (dst_net == 0 || dst_net == 127 || dst_net >= 240) return Drop::kIpMartianDestination;
-  if (is_link_local(src) || is_link_local(dst)) {
+  if (is_link_local4(src) || is_link_local4(dst)) {
     const table::NextHop hop = c.next_hops.get(c.prefixes.lookup(dst));
     if (hop.kind == table::NextHopKind::kLocal) return Drop::kNone;
-    return is_link_local(src) ? Drop::kIpMartianSource : Drop::kIpMartianDestination;
+    return is_link_local4(src) ? Drop::kIpMartianSource : Drop::kIpMartianDestination;
   }
   return Drop::kNone;
 }

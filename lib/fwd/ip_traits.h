@@ -22,6 +22,10 @@ struct Ip4Traits {
   static table::NextHop route_to_source(const Context& c, const Hdr& hdr) noexcept {
     return c.next_hops.get(c.prefixes.lookup(hdr.src.host()));
   }
+  /// True if packets from the source never leave its link: link-local or unspecified.
+  static bool source_stays(const Hdr& hdr) noexcept {
+    return is_link_local4(hdr.src.host()) || hdr.src.host() == 0;
+  }
   static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.ttl; }
   static void decrement_hops(Hdr& hdr) noexcept { decrement_ttl(hdr); }
 };
@@ -34,6 +38,9 @@ struct Ip6Traits {
   static wire::IpAddr destination(const Hdr& hdr) noexcept { return hdr.dst; }
   static table::NextHop route_to_source(const Context& c, const Hdr& hdr) noexcept {
     return c.next_hops.get(c.prefixes6.lookup(hdr.src));
+  }
+  static bool source_stays(const Hdr& hdr) noexcept {
+    return wire::is_link_local6(hdr.src) || wire::is_unspecified(hdr.src);
   }
   static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.hop_limit; }
   static void decrement_hops(Hdr& hdr) noexcept { --hdr.hop_limit; }

@@ -29,9 +29,6 @@ using wire::Ipv6Hdr;
 struct V4 : Ip4Traits {
   static constexpr IpAddr kAllRouters = wire::kIgmpAllRouters;
 
-  static bool source_stays(const Hdr& hdr) noexcept {
-    return hdr.src.host() >> 16 == 0xa9fe || hdr.src.host() == 0;
-  }
   static bool is_membership(const rte_mbuf* m) noexcept {
     return rte_pktmbuf_mtod(m, const Hdr*)->protocol ==
            static_cast<std::uint8_t>(wire::IpProto::kIgmp);
@@ -45,9 +42,6 @@ struct V4 : Ip4Traits {
 struct V6 : Ip6Traits {
   static constexpr IpAddr kAllRouters = wire::all_routers();
 
-  static bool source_stays(const Hdr& hdr) noexcept {
-    return wire::is_link_local6(hdr.src) || wire::is_unspecified(hdr.src);
-  }
   static bool is_membership(const rte_mbuf* m) noexcept { return is_listener_discovery(m); }
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
     ip6_deliver(c, in, m, true);

@@ -44,14 +44,6 @@ bool is_allowed(const Context& c, NextHopIndex route, SourceCheck check,
 /// Numbers of the routes to the sources of a burst.
 using Routes = std::array<NextHopIndex, kMaxBurst>;
 
-/// True if the source is of no use on another link, so that no route is asked for.
-bool stays(wire::Be32 source) noexcept {
-  return source.host() >> 16 == 0xa9fe;
-}
-bool stays(const wire::IpAddr& source) noexcept {
-  return wire::is_link_local6(source) || wire::is_unspecified(source);
-}
-
 template <class V, class Packets>
 void check(Context& c, const Ingress& in, const Routes& routes, Packets& ip) noexcept {
   const SourceCheck check = c.interfaces[in.iface].source_check.load(std::memory_order_relaxed);
@@ -63,7 +55,7 @@ void check(Context& c, const Ingress& in, const Routes& routes, Packets& ip) noe
   for (std::uint16_t i = 0; i < ip.n; ++i) {
     rte_mbuf* const m = ip.pkts[i];
     if (routes[i] != last) allowed = is_allowed(c, last = routes[i], check, in.iface);
-    if (!allowed && !stays(rte_pktmbuf_mtod(m, const typename V::Hdr*)->src)) {
+    if (!allowed && !V::source_stays(*rte_pktmbuf_mtod(m, const typename V::Hdr*))) {
       bin.add(m, Drop::kIpSourceCheck);
       continue;
     }
