@@ -159,25 +159,24 @@ bool Punt::take(Use use, std::uint64_t key, std::uint32_t limit) noexcept {
   return true;
 }
 
-/// Returns the neighbour with the address; null if there is none, if this node has not asked for it
-/// or sent to it, or if another MAC address sent the packet.
-const table::Neighbour* Punt::neighbour(const Ingress& in, const rte_mbuf* m,
-                                        const wire::IpAddr& addr) noexcept {
-  const table::Neighbour* const n = neighbours_.lookup(in.iface, addr);
-  if (n != nullptr && !n->asked && n->last_used_s == 0) return nullptr;
-  if (n == nullptr || n->state != table::NeighbourState::kValid ||
-      n->mode != table::NeighbourMode::kEthernet)
-    return n;
-  return std::memcmp(ethernet_source(m), n->mac.data(), n->mac.size()) == 0 ? n : nullptr;
+/// False if this node has not asked for the neighbour or sent to it, or if another MAC address sent
+/// the packet.
+bool Punt::is_from(const table::Neighbour& neighbour, const rte_mbuf* m) noexcept {
+  if (!neighbour.asked && neighbour.last_used_s == 0) return false;
+  const bool has_mac = neighbour.state == table::NeighbourState::kValid &&
+                       neighbour.mode == table::NeighbourMode::kEthernet;
+  return !has_mac ||
+         std::memcmp(ethernet_source(m), neighbour.mac.data(), neighbour.mac.size()) == 0;
 }
 
-/// Punts ARP or ND. A neighbour that has used its share, and all of them once theirs is used up,
+/// Punts ARP or ND. `from`: the neighbour that it speaks of; null: there is none. A neighbour that has
+/// used its share, and all of them once theirs is used up,
 /// count as strangers.
 void Punt::resolution(const Ingress& in, const msg::Up& message, const table::Neighbour* from,
                       Budget known) noexcept {
   const wire::IpAddr sender = link_sender(interfaces_[in.iface], message.mbuf);
   // Packets in the name of a neighbour, from other senders, do not use up its share.
-  if (from != nullptr && !spent(in, known) &&
+  if (from != nullptr && is_from(*from, message.mbuf) && !spent(in, known) &&
       take(Use::kKnown, mix(mix(in.iface, from->addr), sender), limits_.known_per_key) &&
       push(in, message, known))
     return;
@@ -193,14 +192,13 @@ void Punt::arp(const Ingress& in, rte_mbuf* m) noexcept {
   const bool any_order = entry.encapsulation == wire::Encapsulation::kTypeLast;
   const table::Neighbour* from = nullptr;
   if (addresses) {
-    from = neighbour(in, m, wire::IpAddr::v4(addresses->first));
-    if (from == nullptr && any_order) from = neighbour(in, m, wire::IpAddr::v4(addresses->second));
+    from = neighbours_.lookup_v4(in.iface, addresses->first);
     const bool speaks_of_us =
         own_addresses_.perhaps_v4(addresses->first) || own_addresses_.perhaps_v4(addresses->second);
-    const bool of_neighbour =
-        neighbours_.lookup(in.iface, wire::IpAddr::v4(addresses->first)) != nullptr;
-    if (!of_neighbour && !speaks_of_us && !any_order && !addresses->rarp)
+    if (from == nullptr && !speaks_of_us && !any_order && !addresses->rarp)
       return drop(in, m, Drop::kArpForOthers);
+    if (any_order && (from == nullptr || !is_from(*from, m)))
+      from = neighbours_.lookup_v4(in.iface, addresses->second);
   }
   resolution(in, message(Kind::kArp, in.iface, m), from, Budget::kKnownArp);
 }
@@ -230,7 +228,8 @@ void Punt::membership(const Ingress& in, rte_mbuf* m, bool group) noexcept {
 
 void Punt::nd(const Ingress& in, rte_mbuf* m, bool group, const wire::IpAddr& speaker) noexcept {
   fill_rx(in, m, group);
-  resolution(in, message(Kind::kNd, in.iface, m), neighbour(in, m, speaker), Budget::kKnownNd);
+  resolution(in, message(Kind::kNd, in.iface, m), neighbours_.lookup(in.iface, speaker),
+             Budget::kKnownNd);
 }
 
 void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,

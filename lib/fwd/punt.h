@@ -125,8 +125,7 @@ class Punt {
   }
   [[nodiscard]] bool spent(const Ingress& in, Budget budget) noexcept;
   [[nodiscard]] bool take(Use use, std::uint64_t key, std::uint32_t limit) noexcept;
-  [[nodiscard]] const table::Neighbour* neighbour(const Ingress& in, const rte_mbuf* m,
-                                                  const wire::IpAddr& addr) noexcept;
+  [[nodiscard]] static bool is_from(const table::Neighbour& neighbour, const rte_mbuf* m) noexcept;
   [[nodiscard]] bool leaves_room(Budget budget) const noexcept;
   void resolution(const Ingress& in, const msg::Up& message, const table::Neighbour* from,
                   Budget known) noexcept;
