@@ -105,9 +105,9 @@ bool NeighbourCache::evict_unasked() {
   return false;
 }
 
-/// Forgets the least recently used entry of the family. The order has the last known use of each entry, which may
-/// be out of date but is never too late. So the first entry whose position is confirmed is the one.
-/// The check moves other entries back, at most once per use and entry.
+/// Forgets the least recently used entry of the family. The order has the last known use of each
+/// entry, which may be out of date but is never too late. So the first entry whose position is
+/// confirmed is the one. The check moves other entries back, at most once per use and entry.
 bool NeighbourCache::evict_quiet(Family& f, TimePoint now) {
   while (const auto addr = f.quiet.first()) {
     Entry& e = *find(*addr);
@@ -173,6 +173,14 @@ void NeighbourCache::ask_for(Entry& e) {
   if (e.has_path) paths_.asked_for(*e.hw);
 }
 
+/// Returns the entry of an address that this node needs. The caller calls schedule().
+auto NeighbourCache::find_or_create(const wire::IpAddr& addr, TimePoint now) -> Result<Entry*> {
+  Entry* const e = find(addr);
+  if (e == nullptr) return create(addr, false, now);
+  ask_for(*e);
+  return e;
+}
+
 void NeighbourCache::install(Entry& e, table::NeighbourState state) {
   table::Neighbour n;
   n.addr = e.addr;
@@ -230,13 +238,9 @@ void NeighbourCache::request_neighbour(const wire::IpAddr& addr, HeldPacket pack
 }
 
 Result<table::NeighbourIndex> NeighbourCache::use_gateway(const wire::IpAddr& addr, TimePoint now) {
-  Entry* e = find(addr);
-  if (e == nullptr) {
-    const auto created = create(addr, false, now);
-    if (!created) return tl::make_unexpected(created.error());
-    e = *created;
-  }
-  ask_for(*e);
+  const auto found = find_or_create(addr, now);
+  if (!found) return tl::make_unexpected(found.error());
+  Entry* const e = *found;
   ++e->gateways;
   request_gateway(*e);
   schedule(*e);
@@ -253,13 +257,9 @@ void NeighbourCache::forget_gateway(const wire::IpAddr& addr) {
 }
 
 Status NeighbourCache::add_static(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
-  Entry* e = find(addr);
-  if (e == nullptr) {
-    const auto created = create(addr, false, now);
-    if (!created) return tl::make_unexpected(created.error());
-    e = *created;
-  }
-  ask_for(*e);
+  const auto found = find_or_create(addr, now);
+  if (!found) return tl::make_unexpected(found.error());
+  Entry* const e = *found;
   e->is_static = true;
   move(*e, hw, Evidence::kOther, now);
   return {};

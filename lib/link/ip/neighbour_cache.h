@@ -178,6 +178,7 @@ class NeighbourCache {
   bool evict_unasked();
   bool evict_quiet(Family& f, TimePoint now);
   void ask_for(Entry& e);
+  Result<Entry*> find_or_create(const wire::IpAddr& addr, TimePoint now);
   void give_place_back(Entry& e);
   void forget(Entry& e, Drop reason);
   void to_sleep(Entry& e);
