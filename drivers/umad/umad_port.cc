@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <random>
 #include <utility>
 
 #include "drivers/umad/mads.h"
 #include "lib/base/contract.h"
+#include "lib/base/hash_seed.h"
 #include "lib/base/log.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/sa_records.h"
@@ -30,10 +30,6 @@ bool is_subnet_management(std::uint8_t mgmt_class) {
   return is(mgmt_class, wire::MgmtClass::kSubnDr) || is(mgmt_class, wire::MgmtClass::kSubnLid);
 }
 
-std::uint32_t random_tid() {
-  return std::random_device{}();
-}
-
 UmadConfig with_clock(UmadConfig config) {
   if (!config.now) config.now = steady_now;
   return config;
@@ -54,8 +50,8 @@ UmadPort::UmadPort(UmadConfig config, std::unique_ptr<Umad> library,
     : config_{std::move(config)},
       library_{std::move(library)},
       device_events_{std::move(events)},
-      port_{random_tid()},
-      sm_{random_tid()},
+      port_{static_cast<std::uint32_t>(secret_seed())},
+      sm_{static_cast<std::uint32_t>(secret_seed())},
       channel_{{.device = config_.device,
                 .port = config_.port,
                 .umad = library_.get(),
