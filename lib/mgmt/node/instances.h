@@ -52,7 +52,7 @@ class HcaInstance {
   void remove_link(link::IpoibLink& link) { std::erase(links_, &link); }
   /// Call when the port's address or its subnet manager has changed.
   void on_port_change(TimePoint now);
-  /// Takes all MADs and all events of connected queues, and passes them on.
+  /// Takes MADs and events of connected queues, within the limits above, and passes them on.
   void receive(TimePoint now, const NodeClock& clock);
   /// Runs the timers of client, manager and administrator that are due.
   void tick(TimePoint now);
