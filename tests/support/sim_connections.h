@@ -169,4 +169,16 @@ class SimConnections : public test::SimTime {
   std::vector<std::unique_ptr<SimSide>> sides;
 };
 
+/// Changes all messages of this kind on their way, from now on.
+template <class Message, class Change>
+void change_each(SimConnections& sim, Change change) {
+  sim.meddle = [change](std::uint16_t, std::uint16_t, wire::CmMad& mad) {
+    if (mad.attr() != Message::kAttr) return true;
+    auto message = wire::cm_message<Message>(mad);
+    change(message);
+    mad = wire::make_cm_mad(mad.hdr.tid.host(), message);
+    return true;
+  };
+}
+
 }  // namespace ipoib::link

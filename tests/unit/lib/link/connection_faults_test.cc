@@ -141,13 +141,7 @@ TEST(ConnectionFaults, C16_APeerThatMovedIsAcceptedWithinSeconds) {
     b.meet(a);
     b.talk(a);
     if (same_queue_pair)
-      sim.meddle = [old](std::uint16_t, std::uint16_t, wire::CmMad& mad) {
-        if (mad.attr() != CmAttr::kReq) return true;
-        auto req = wire::cm_message<wire::CmReq>(mad);
-        req.local_qpn.set(old);
-        mad = wire::make_cm_mad(mad.hdr.tid.host(), req);
-        return true;
-      };
+      change_each<wire::CmReq>(sim, [old](wire::CmReq& req) { req.local_qpn.set(old); });
     sim.run_for(5s);
     EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kRc);
     ASSERT_EQ(a.up().size(), 1U);

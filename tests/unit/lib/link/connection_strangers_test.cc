@@ -15,18 +15,6 @@ using table::NeighbourMode;
 using wire::CmAttr;
 using wire::RejReason;
 
-/// Changes all messages of this kind on their way, from now on.
-template <class Message, class Change>
-void change_each(SimConnections& sim, Change change) {
-  sim.meddle = [change](std::uint16_t, std::uint16_t, wire::CmMad& mad) {
-    if (mad.attr() != Message::kAttr) return true;
-    auto message = wire::cm_message<Message>(mad);
-    change(message);
-    mad = wire::make_cm_mad(mad.hdr.tid.host(), message);
-    return true;
-  };
-}
-
 template <class Message>
 void say(Message& message, std::uint32_t ud_qpn, std::uint32_t receive_mtu) {
   const auto said = wire::IpoibCmPrivate::of(ud_qpn, receive_mtu);
