@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "lib/mgmt/node/node_assembly.h"
 #include "lib/mgmt/node/node_builder.h"
@@ -19,7 +21,15 @@
 namespace ipoib::mgmt {
 namespace {
 
-using NodeTest = NodeFixture;
+struct NodeTest : NodeFixture {
+  /// Makes a node with one worker, which the test steps; null if that failed.
+  static std::unique_ptr<NodeAssembly> build(const NodeConfig& c) {
+    auto built = build_node(
+        c, {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
+    EXPECT_TRUE(built) << built.error().what;
+    return built ? std::move(*built) : nullptr;
+  }
+};
 
 TEST_F(NodeTest, U08_LinkComesUpByItsOwnAdministratorAndIsLeftAtTheEnd) {
   run(config(), [](const NodeFaces& node) {
@@ -99,10 +109,9 @@ TEST_F(NodeTest, AnswersArpWithoutAPacketBufferLeft) {
 }
 
 TEST_F(NodeTest, ANeighbourIsInThePrefixTableWithItsInterface) {
-  const auto built = build_node(
-      config(), {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
-  ASSERT_TRUE(built) << built.error().what;
-  NodeParts& parts = *(*built)->parts;
+  const auto built = build(config());
+  ASSERT_NE(built, nullptr);
+  NodeParts& parts = *built->parts;
   const auto iface = parts.interfaces.find("eth0")->control->id();
   const auto hop = [&] {
     return parts.tables.next_hops->get(parts.tables.prefixes->lookup(kPeerIp));
@@ -124,10 +133,9 @@ TEST_F(NodeTest, ANeighbourIsInThePrefixTableWithItsInterface) {
 TEST_F(NodeTest, TablesOfPrefixesHaveTheConfiguredSizes) {
   NodeConfig c = config();
   c.route_table = {.max_prefixes = 164, .max_prefixes6 = 80, .max_networks = 100};
-  const auto built = build_node(
-      c, {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
-  ASSERT_TRUE(built) << built.error().what;
-  NodeControl& control = (*built)->control;
+  const auto built = build(c);
+  ASSERT_NE(built, nullptr);
+  NodeControl& control = built->control;
   const auto fill = [&control](const std::string& to) {
     for (unsigned n = 0; n < 200; ++n) {
       const auto prefix = *wire::parse_prefix(fmt::format(fmt::runtime(to), n));
@@ -136,7 +144,7 @@ TEST_F(NodeTest, TablesOfPrefixesHaveTheConfiguredSizes) {
     }
     return std::string{};
   };
-  const SharedTables& tables = (*built)->parts->tables;
+  const SharedTables& tables = built->parts->tables;
   const std::size_t before = tables.prefixes->size();
   EXPECT_NE(fill("20.1.{}.128/25").find("all 100 groups are in use"), std::string::npos);
   EXPECT_EQ(tables.prefixes->size(), before + 98) << "two have own addresses";
@@ -149,12 +157,11 @@ TEST_F(NodeTest, TablesOfPrefixesHaveTheConfiguredSizes) {
 // Packets with TTL 1 from many sources use up the rate of most errors, but not that of the error
 // about a packet that is too big.
 TEST_F(NodeTest, P05_AFloodOfExpiredPacketsLeavesPathMtuDiscovery) {
-  const auto built = build_node(
-      config(), {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
-  ASSERT_TRUE(built) << built.error().what;
-  NodeParts& parts = *(*built)->parts;
-  NodeStats& stats = (*built)->faces.stats;
-  (*built)->runner.start();
+  const auto built = build(config());
+  ASSERT_NE(built, nullptr);
+  NodeParts& parts = *built->parts;
+  NodeStats& stats = built->faces.stats;
+  built->runner.start();
   const auto punt = [&](std::uint32_t sender, const wire::IcmpError& error) {
     const auto packet = fwd::test::ip_packet(wire::IpAddr::v4(sender), wire::IpAddr::v4(kPeerIp),
                                              17, std::vector(40, std::byte{0x42}));
@@ -178,11 +185,10 @@ TEST_F(NodeTest, P05_AFloodOfExpiredPacketsLeavesPathMtuDiscovery) {
 TEST_F(NodeTest, WhatTheLimitsOfIgmpRefuseIsInTheTotals) {
   NodeConfig c = config();
   c.ports[0].ip.multicast_router = true;
-  const auto built = build_node(
-      c, {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
-  ASSERT_TRUE(built) << built.error().what;
-  NodeParts& parts = *(*built)->parts;
-  (*built)->runner.start();
+  const auto built = build(c);
+  ASSERT_NE(built, nullptr);
+  NodeParts& parts = *built->parts;
+  built->runner.start();
   parts.multicast->update_state(parts.now());  // The port is up.
   for (std::uint32_t first = 0; first < 300; first += 150) {
     wire::MembershipReport report;
@@ -196,18 +202,17 @@ TEST_F(NodeTest, WhatTheLimitsOfIgmpRefuseIsInTheTotals) {
         test::mbuf_of(parts.buffers.on(0), wire::make_igmp(wire::IpAddr::v4(kPeerIp), report));
     parts.punt->handle(up);
   }
-  const auto refused = (*built)->faces.stats.totals().membership_refused;
+  const auto refused = built->faces.stats.totals().membership_refused;
   EXPECT_EQ(refused.at("host_groups"), 44U);
   EXPECT_EQ(refused.at("groups"), 0U);
 }
 
 TEST_F(NodeTest, IcmpErrorsAndOwnPacketsWithoutMbufsAreInTheStatistics) {
-  const auto built = build_node(
-      config(), {0, {1}}, make_soft, []() noexcept { return std::uint64_t{rte_rdtsc()}; }, 1);
-  ASSERT_TRUE(built) << built.error().what;
-  NodeParts& parts = *(*built)->parts;
-  NodeStats& stats = (*built)->faces.stats;
-  (*built)->runner.start();
+  const auto built = build(config());
+  ASSERT_NE(built, nullptr);
+  NodeParts& parts = *built->parts;
+  NodeStats& stats = built->faces.stats;
+  built->runner.start();
   const auto to_closed_port = fwd::test::ip_packet(
       wire::IpAddr::v4(kPeerIp), wire::IpAddr::v4(kPortIp), 17, std::vector(40, std::byte{0x42}));
   rte_mempool* const pool = parts.buffers.on(0);
