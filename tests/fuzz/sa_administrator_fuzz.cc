@@ -24,6 +24,7 @@ sa::Administrator administrator() {
   config.max_ports = 4;
   config.max_subscriptions = 5;
   config.tables.max_tables = 3;
+  config.tables.max_octets_unheard = 300;
   config.reports.max_waiting = 6;
   config.reports.max_outstanding = 2;
   return *sa::Administrator::create(config);

@@ -238,9 +238,10 @@ std::optional<SaMad> Administrator::answer(const fabric::MadAddress& from,
                                                                   : counters_.ignored_report);
   if (!asks(hdr.method)) return count(counters_.ignored_no_request);
   // The receiver of a table in RMPP acknowledges it with the method of its request.
-  if ((request.hdr.rmpp_rtime_flags & wire::rmpp_flag::kActive) != 0)
-    return count(is_table(request) && tables_.take(from, request, now) ? counters_.rmpp_taken
-                                                                       : counters_.ignored_rmpp);
+  if ((request.hdr.rmpp_rtime_flags & wire::rmpp_flag::kActive) != 0) {
+    const bool taken = is_table(request) && take_acknowledgement(from, request, now);
+    return count(taken ? counters_.rmpp_taken : counters_.ignored_rmpp);
+  }
   if (is_table(request)) {
     if (const auto under_way = tables_.under_way(from, request); under_way.found) {
       if (!under_way.first) return count(counters_.ignored_repeated);
@@ -251,6 +252,19 @@ std::optional<SaMad> Administrator::answer(const fabric::MadAddress& from,
   auto reply = answer_request(from, request, now);
   report_events(now);
   return reply;
+}
+
+bool Administrator::take_acknowledgement(const fabric::MadAddress& from, const SaMad& mad,
+                                         TimePoint now) {
+  const auto find = [this, now](const fabric::MadAddress& to,
+                                const SaMad& request) -> std::optional<std::vector<std::byte>> {
+    auto records = serve(subnet_, request, to, now);
+    if (!records) return std::nullopt;
+    return std::move(records->bytes);
+  };
+  const bool taken = tables_.take(from, mad, now, find);
+  report_events(now);
+  return taken;
 }
 
 std::optional<SaMad> Administrator::answer_request(const fabric::MadAddress& from,

@@ -89,6 +89,8 @@ class Administrator {
   [[nodiscard]] std::optional<wire::SaMad> answer_request(const fabric::MadAddress& from,
                                                           const wire::SaMad& request,
                                                           TimePoint now);
+  [[nodiscard]] bool take_acknowledgement(const fabric::MadAddress& from, const wire::SaMad& mad,
+                                          TimePoint now);
   void report_events(TimePoint now);
   void report(const wire::Notice& notice, std::optional<std::uint16_t> pkey, TimePoint now);
 

@@ -2,6 +2,7 @@
 #include "lib/sa/embedded/table_sender.h"
 
 #include <algorithm>
+#include <span>
 
 namespace ipoib::sa {
 namespace {
@@ -16,6 +17,7 @@ std::uint32_t segments_for(std::size_t octets) {
 }  // namespace
 
 wire::SaMad TableSender::segment(const Table& t, std::uint32_t number) {
+  if (t.not_kept) return t.not_kept->first;
   const std::size_t at = std::size_t{number - 1} * wire::kSaDataLen;
   const std::size_t len = std::min(wire::kSaDataLen, t.records.size() - at);
   wire::SaMad mad{};
@@ -26,7 +28,7 @@ wire::SaMad TableSender::segment(const Table& t, std::uint32_t number) {
   rmpp.segment = number;
   if (number == 1) {
     rmpp.flags |= wire::rmpp_flag::kFirst;
-    rmpp.len = static_cast<std::uint32_t>(t.segments * wire::kRmppSaHeaderLen + t.records.size());
+    rmpp.len = static_cast<std::uint32_t>(t.segments * wire::kRmppSaHeaderLen + t.octets);
   }
   if (number == t.segments) {
     rmpp.flags |= wire::rmpp_flag::kLast;
@@ -57,33 +59,63 @@ std::optional<wire::SaMad> TableSender::start(const fabric::MadAddress& to,
                                               const wire::SaMad& request, const wire::SaHdr& header,
                                               std::vector<std::byte> records, TimePoint now) {
   const auto port = per_port_.find(to.lid);
-  const Share share = port == per_port_.end() ? Share{} : port->second;
-  if (tables_.size() >= config_.max_tables || octets_ + records.size() > config_.max_octets ||
-      share.tables >= config_.max_tables_per_port ||
-      share.octets + records.size() > config_.max_octets_per_port) {
+  const bool full = tables_.size() >= config_.max_tables;
+  if ((full && unheard_.empty()) || !has_room(to.lid, records.size()) ||
+      (port != per_port_.end() && port->second.tables >= config_.max_tables_per_port)) {
     ++counters_.no_room;
     return std::nullopt;
   }
+  if (full) {
+    ++counters_.gave_way;
+    remove(tables_.find(unheard_.front()));
+  }
   last_now_ = now;
-  Table& t = tables_[{to.lid, request.hdr.mad.tid.host()}];
+  const auto it = tables_.try_emplace({to.lid, request.hdr.mad.tid.host()}).first;
+  Table& t = it->second;
   t.to = to;
   t.header = header;
   t.comp_mask = request.hdr.comp_mask.host();
-  t.records = std::move(records);
-  t.segments = segments_for(t.records.size());
+  t.octets = records.size();
+  t.segments = segments_for(t.octets);
+  t.unheard = unheard_.insert(unheard_.end(), it->first);
+  ++per_port_[to.lid].tables;
+  keep(it, std::move(records));
+  if (unheard_octets_ + t.octets > config_.max_octets_unheard) {
+    t.not_kept = std::make_unique<NotKept>(NotKept{request, segment(t, 1)});
+    drop_records(it);
+  } else {
+    unheard_octets_ += t.octets;
+  }
   t.next = 2;
   t.highest = 1;
   t.retries_left = config_.retries;
   t.deadline = now + config_.timeout;
   t.end = now + config_.total_time;
-  octets_ += t.records.size();
-  per_port_[to.lid] = {share.tables + 1, share.octets + t.records.size()};
   ++counters_.started;
   ++counters_.segments;
   return segment(t, 1);
 }
 
-bool TableSender::take(const fabric::MadAddress& from, const wire::SaMad& mad, TimePoint now) {
+bool TableSender::has_room(std::uint16_t lid, std::size_t octets) const {
+  const auto port = per_port_.find(lid);
+  const std::size_t of_port = port == per_port_.end() ? 0 : port->second.octets;
+  return octets_ + octets <= config_.max_octets && of_port + octets <= config_.max_octets_per_port;
+}
+
+void TableSender::keep(Iterator it, std::vector<std::byte> records) {
+  octets_ += records.size();
+  per_port_[it->first.first].octets += records.size();
+  it->second.records = std::move(records);
+}
+
+void TableSender::drop_records(Iterator it) {
+  octets_ -= it->second.records.size();
+  per_port_[it->first.first].octets -= it->second.records.size();
+  it->second.records = {};
+}
+
+bool TableSender::take(const fabric::MadAddress& from, const wire::SaMad& mad, TimePoint now,
+                       const FindRecords& find) {
   const auto it = tables_.find({from.lid, mad.hdr.mad.tid.host()});
   if (it == tables_.end() || mad.hdr.mad.attr_id != it->second.header.mad.attr_id) return false;
   last_now_ = now;
@@ -94,7 +126,7 @@ bool TableSender::take(const fabric::MadAddress& from, const wire::SaMad& mad, T
   } else if (rmpp.type == wire::RmppType::kData) {
     return false;  // Requests have only one MAD.
   } else if (rmpp.type == wire::RmppType::kAck) {
-    on_ack(it, rmpp, now);
+    on_ack(it, rmpp, now, find);
   } else {
     ++counters_.stopped;
     remove(it);
@@ -102,10 +134,44 @@ bool TableSender::take(const fabric::MadAddress& from, const wire::SaMad& mad, T
   return true;
 }
 
-void TableSender::on_ack(Iterator it, const wire::Rmpp& ack, TimePoint now) {
+/// Ends the time without an acknowledgement of a table. False if its records are not there: it has
+/// to wait for room, or was aborted.
+bool TableSender::hear(Iterator it, const FindRecords& find) {
+  Table& t = it->second;
+  if (t.not_kept) {
+    if (!has_room(it->first.first, t.octets)) {  // The first segment is sent again, and asks again.
+      ++counters_.no_room;
+      return false;
+    }
+    auto records = find(t.to, t.not_kept->request);
+    const std::span sent{t.not_kept->first.data};
+    const auto same = [sent](std::span<const std::byte> r) {
+      const std::size_t n = std::min(r.size(), sent.size());
+      return std::ranges::equal(r.first(n), sent.first(n));
+    };
+    if (!records || records->size() != t.octets || !same(*records)) {
+      ++counters_.changed;
+      abort_table(it, wire::RmppStatus::kResourcesExhausted);
+      return false;
+    }
+    ++counters_.found_again;
+    keep(it, std::move(*records));
+    t.not_kept.reset();
+  } else {
+    unheard_octets_ -= t.octets;
+  }
+  unheard_.erase(t.unheard);
+  t.heard = true;
+  return true;
+}
+
+void TableSender::on_ack(Iterator it, const wire::Rmpp& ack, TimePoint now,
+                         const FindRecords& find) {
   Table& t = it->second;
   if (ack.segment > t.highest) return abort_table(it, wire::RmppStatus::kSegmentTooBig);
   if (ack.segment < t.acked) return;  // A later ACK has overtaken it.
+  // Segment 0 acknowledges nothing: the sender of such an ACK is as silent as before.
+  if (!t.heard && (ack.segment == 0 || !hear(it, find))) return;
   if (ack.segment > t.acked || ack.len > t.window_last) {
     t.retries_left = config_.retries;
     t.deadline = now + config_.timeout;
@@ -131,9 +197,13 @@ void TableSender::abort_table(Iterator it, wire::RmppStatus status) {
 }
 
 void TableSender::remove(Iterator it) {
-  octets_ -= it->second.records.size();
+  const Table& t = it->second;
+  if (!t.heard) {
+    if (!t.not_kept) unheard_octets_ -= t.octets;
+    unheard_.erase(t.unheard);
+  }
+  drop_records(it);
   const auto port = per_port_.find(it->first.first);
-  port->second.octets -= it->second.records.size();
   if (--port->second.tables == 0) per_port_.erase(port);
   tables_.erase(it);
 }

@@ -5,7 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -26,6 +29,9 @@ struct TableSenderConfig {
   std::size_t max_tables_per_port = 32;  ///< Equal to ClientConfig::max_outstanding.
   std::size_t max_octets = 64U << 20;    ///< Octets of records over all tables.
   std::size_t max_octets_per_port = 16U << 20;
+  /// Octets of records over all tables of which nothing is acknowledged. The records of a table
+  /// beyond it are found again at the first acknowledgement.
+  std::size_t max_octets_unheard = 4U << 20;
   unsigned burst = 64;  ///< Segments and ABORTs per tick.
 };
 
@@ -37,8 +43,17 @@ struct TableSenderCounters {
   std::uint64_t given_up = 0;     ///< Tables out of time or retries, or after invalid RMPP.
   std::uint64_t send_failed = 0;  ///< Segments that the port refused; sent a little later.
   std::uint64_t no_room = 0;      ///< Tables not started for lack of room.
+  std::uint64_t gave_way = 0;     ///< Tables without an acknowledgement, ended for a new one.
+  std::uint64_t found_again = 0;  ///< Tables whose records were found again.
+  std::uint64_t changed = 0;      ///< Tables aborted because their records had changed by then.
 };
 
+/// Finds the records of a request again; none if the request would be refused now.
+using FindRecords = std::function<std::optional<std::vector<std::byte>>(
+    const fabric::MadAddress& from, const wire::SaMad& request)>;
+
+/// A requester that never acknowledges costs little memory: tables without an acknowledgement keep
+/// few records, and at `max_tables` the oldest of them gives way to a new one.
 class TableSender {
  public:
   explicit TableSender(const TableSenderConfig& config) : config_{config} {}
@@ -59,8 +74,10 @@ class TableSender {
                                                  const wire::SaHdr& header,
                                                  std::vector<std::byte> records, TimePoint now);
 
-  /// Takes an ACK, STOP or ABORT of a receiver; false if it is for no table in progress.
-  [[nodiscard]] bool take(const fabric::MadAddress& from, const wire::SaMad& mad, TimePoint now);
+  /// Takes an ACK, STOP or ABORT of a receiver; false if it is for no table in progress. `find` is
+  /// called if the records of the table were not kept.
+  [[nodiscard]] bool take(const fabric::MadAddress& from, const wire::SaMad& mad, TimePoint now,
+                          const FindRecords& find);
 
   /// Sends the segments that may be sent now, at most `burst`.
   void tick(TimePoint now, const MadSender& send);
@@ -68,14 +85,23 @@ class TableSender {
 
   [[nodiscard]] const TableSenderCounters& counters() const { return counters_; }
   [[nodiscard]] std::size_t size() const { return tables_.size(); }
+  [[nodiscard]] std::size_t octets() const { return octets_; }  ///< Octets of the kept records.
 
  private:
   using Key = std::pair<std::uint16_t, std::uint64_t>;  ///< LID, transaction ID.
+  /// Replaces the records of a table until they are found again.
+  struct NotKept {
+    wire::SaMad request, first;  ///< The first segment as it was sent.
+  };
   struct Table {
     fabric::MadAddress to;
     wire::SaHdr header{};
     std::uint64_t comp_mask = 0;  ///< ComponentMask of the request.
+    std::size_t octets = 0;       ///< Octets of all records.
     std::vector<std::byte> records;
+    std::unique_ptr<NotKept> not_kept;
+    bool heard = false;                  ///< The receiver has acknowledged a segment.
+    std::list<Key>::iterator unheard{};  ///< Its place in unheard_ until then.
     std::uint32_t segments = 0;
     std::uint32_t acked = 0;
     std::uint32_t window_last = 1;
@@ -94,7 +120,11 @@ class TableSender {
   using Iterator = std::map<Key, Table>::iterator;
 
   [[nodiscard]] static wire::SaMad segment(const Table& table, std::uint32_t number);
-  void on_ack(Iterator it, const wire::Rmpp& ack, TimePoint now);
+  [[nodiscard]] bool has_room(std::uint16_t lid, std::size_t octets) const;
+  void keep(Iterator it, std::vector<std::byte> records);
+  void drop_records(Iterator it);
+  void on_ack(Iterator it, const wire::Rmpp& ack, TimePoint now, const FindRecords& find);
+  [[nodiscard]] bool hear(Iterator it, const FindRecords& find);
   void abort_table(Iterator it, wire::RmppStatus status);
   void remove(Iterator it);
   void expire(TimePoint now);
@@ -107,8 +137,10 @@ class TableSender {
   };
   std::map<std::uint16_t, Share> per_port_;  ///< LIDs with a table in progress.
   std::size_t octets_ = 0;
-  std::vector<Goodbye> goodbyes_;  ///< ABORTs to send.
-  Key served_{};                   ///< Table that was served last.
+  std::list<Key> unheard_;          ///< Tables without an acknowledgement, oldest first.
+  std::size_t unheard_octets_ = 0;  ///< Octets of records that they keep.
+  std::vector<Goodbye> goodbyes_;   ///< ABORTs to send.
+  Key served_{};                    ///< Table that was served last.
   TimePoint last_now_{};
   TimePoint not_before_{};  ///< The port refused a MAD: earliest time of the next.
   TableSenderCounters counters_;

@@ -322,6 +322,25 @@ class SenderTest : public AdministratorFixture {
     });
     return out;
   }
+  /// Returns the records of the whole table, whose receiver acknowledges each segment.
+  std::vector<std::byte> receive() {
+    std::vector<std::byte> records;
+    const auto append = [&records](const wire::SaMad& segment) {
+      records.insert(records.end(), segment.data.begin(), segment.data.end());
+    };
+    const auto first = exchange(request, kLidC);
+    EXPECT_TRUE(first);
+    append(first.value_or(wire::SaMad{}));
+    ack(1, 6);
+    sa->tick(now, [&append](const fabric::MadAddress&, auto mad) {
+      append(*wire::read<wire::SaMad>(mad));
+      return Status{};
+    });
+    EXPECT_EQ(records.size(), 6 * wire::kSaDataLen);
+    ack(6, 6);
+    EXPECT_EQ(sa->tables().size(), 0U);
+    return records;
+  }
   wire::SaMad request;
 };
 
@@ -450,6 +469,75 @@ TEST_F(SenderTest, OnePortCannotHoldAllTheRoom) {
   EXPECT_EQ(status(list_groups(0xffff), kLidC), 0) << "one record and two";
   EXPECT_EQ(status(list_groups(0xffff), kLidC), 1);
   EXPECT_EQ(status(list_groups(0xffff), kLidB), 0);
+}
+
+TEST_F(SenderTest, P16_RecordsOfReceiversThatNeverAcknowledgeAreNotKept) {
+  AdministratorConfig config = recorded_config();
+  config.tables.max_octets_unheard = 2000;
+  restart(config);
+  SetUp();
+  begin(3);  // Its records are kept, and no longer count as those of a silent receiver.
+  for (std::uint16_t lid = 100; lid < 150; ++lid)
+    EXPECT_EQ(status_of(*exchange(request, lid)), 0) << lid;
+  EXPECT_EQ(sa->tables().octets(), 2U * 21 * 56) << "of the first and of one silent receiver";
+  while (sa->tables().size() > 0) {
+    now = *sa->next_deadline();
+    sa->tick(now, [](const auto&, auto) { return Status{}; });
+  }
+  EXPECT_EQ(sa->tables().octets(), 0U);
+}
+
+TEST_F(SenderTest, P16_RecordsAreFoundAgainAtTheFirstAcknowledgement) {
+  const auto kept = receive();
+  EXPECT_EQ(sa->tables().counters().found_again, 0U);
+  AdministratorConfig config = recorded_config();
+  config.tables.max_octets_unheard = 0;
+  restart(config);
+  SetUp();
+  ASSERT_TRUE(exchange(request, kLidC));
+  EXPECT_EQ(sa->tables().octets(), 0U);
+  now += sa->config().tables.timeout;
+  EXPECT_EQ(tick().size(), 1U) << "the first segment, again";
+  EXPECT_EQ(receive(), kept) << "the receiver sees no difference";
+  EXPECT_EQ(sa->tables().counters().found_again, 1U);
+}
+
+TEST_F(SenderTest, P16_TableWhoseRecordsChangedIsAborted) {
+  AdministratorConfig config = recorded_config();
+  config.tables.max_octets_unheard = 0;
+  restart(config);
+  SetUp();
+  ASSERT_TRUE(exchange(request, kLidC));
+  ASSERT_EQ(status(create(ipoib_mgid(100)), kLidB), 0);
+  ack(1, 10);
+  const auto said = tick();
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0].rmpp_type, 4);
+  EXPECT_EQ(said[0].rmpp_status, 1);
+  EXPECT_EQ(sa->tables().counters().changed, 1U);
+  EXPECT_EQ(sa->tables().size(), 0U);
+}
+
+TEST_F(SenderTest, P16_OldestSilentReceiverGivesWay) {
+  AdministratorConfig config = recorded_config();
+  config.tables.max_tables = 4;
+  config.tables.max_octets_unheard = 2000;
+  restart(config);
+  SetUp();
+  ASSERT_TRUE(exchange(request, kLidC));
+  ack(0, 6);  // It acknowledges nothing, and opens no window.
+  EXPECT_TRUE(tick().empty());
+  for (std::uint16_t lid = 100; lid < 104; ++lid)
+    EXPECT_EQ(status_of(*exchange(request, lid)), 0) << lid;
+  EXPECT_EQ(sa->tables().counters().gave_way, 1U);
+  restart(config);
+  SetUp();
+  begin(3);
+  for (std::uint16_t lid = 100; lid < 104; ++lid)
+    EXPECT_EQ(status_of(*exchange(request, lid)), 0) << lid;
+  EXPECT_EQ(sa->tables().size(), 4U);
+  EXPECT_EQ(sa->tables().counters().gave_way, 1U);
+  EXPECT_EQ(tick().size(), 2U) << "the one that acknowledged is still served";
 }
 
 TEST_F(SenderTest, PortThatTakesNoMoreIsTriedAgain) {
