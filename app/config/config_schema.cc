@@ -494,6 +494,11 @@ Section<NodeConfig> subnet_section() {
           row<E>(
               "sl", [](auto& c) -> auto& { return c.subnet.sl; }, Integer{0, 15},
               "Service level of the broadcast groups and paths."),
+          row<E>(
+              "sm-key", [](auto& c) -> auto& { return c.subnet.sm_key; },
+              Integer{0, std::numeric_limits<std::int64_t>::max(), true},
+              "SM_Key. A request with this key may read the members of all groups and end "
+              "memberships of other ports; 0: no request may. `show config` shows it."),
       }};
 }
 

@@ -30,6 +30,7 @@ sa::AdministratorConfig administrator_config(const SubnetConfig& subnet,
   config.rate = wire::rate_code(subnet.rate);
   config.qkey = subnet.qkey;
   config.sl = subnet.sl;
+  config.sm_key = subnet.sm_key;
   config.partitions.clear();
   for (const std::uint16_t pkey : port.pkeys) config.partitions.push_back({pkey});
   return config;

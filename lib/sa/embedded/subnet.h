@@ -42,7 +42,7 @@ struct AdministratorConfig {
   std::uint32_t qkey = 0x8001'0b1b;
   std::uint8_t sl = 0;
   std::uint8_t lifetime = 18;  ///< Packet lifetime of groups and paths.
-  std::uint64_t sm_key = 1;    ///< Requests with it are trusted with all memberships.
+  std::uint64_t sm_key = 0;    ///< Requests with it are trusted with all memberships; 0: none is.
   std::size_t max_ports = 0xbfff;
   std::size_t max_groups = 0x3fff;
   std::size_t max_members = 1U << 20;  ///< Sum over all groups.

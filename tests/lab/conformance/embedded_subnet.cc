@@ -18,6 +18,7 @@ wire::Gid gid_of(std::uint64_t guid) {
 
 sa::AdministratorConfig config() {
   sa::AdministratorConfig c;
+  c.sm_key = kSmKey;
   c.gid = gid_of(0x10'0001);
   c.lid = kAdministratorLid;
   c.partitions = {{kDefault}, {kLab}, {kOther}, {kBare, false}};

@@ -36,8 +36,6 @@ using wire::join_state::kNonMember;
 using wire::join_state::kSendOnlyFullMember;
 using wire::join_state::kSendOnlyNonMember;
 
-inline constexpr std::uint64_t kSmKey = 1;  ///< The SM_Key of both administrators.
-
 /// The expected status of both administrators' answers: the same one, or a Difference.
 struct Expected {
   MadStatus opensm, embedded;

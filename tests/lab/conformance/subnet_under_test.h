@@ -22,6 +22,7 @@ namespace ipoib::conformance {
 /// kUnknown is a P_Key without a partition.
 inline constexpr std::uint16_t kDefault = wire::kDefaultPkey, kLab = 0x8001, kOther = 0x8002,
                                kBare = 0x8003, kUnknown = 0x8077;
+inline constexpr std::uint64_t kSmKey = 1;  ///< The SM_Key of both administrators.
 
 /// The ports. Each is in the default partition and differs in its other partitions.
 enum PortId : std::size_t {

@@ -68,6 +68,7 @@ mtu = 1024
 qkey = 0xffffffff
 rate = 2.5
 sl = 15
+sm-key = 0x123456789abcdef
 
 [[multicast-route]]
 groups = "239.1.0.0/16"
@@ -187,6 +188,7 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_EQ(c.neighbours.at(1).iface, "eth0");
   EXPECT_EQ(c.subnet.rate, 2U);
   EXPECT_EQ(c.subnet.qkey, 0xffff'ffffU);
+  EXPECT_EQ(c.subnet.sm_key, 0x123'4567'89ab'cdefU);
   EXPECT_EQ(c.worker.count, 3U);
   EXPECT_EQ(c.worker.idle, mgmt::IdlePolicy::kSleep);
   EXPECT_EQ(c.worker.assign.at("soft9"), std::vector{2U});

@@ -41,6 +41,7 @@ inline AdministratorConfig recorded_config() {
   config.lid = kSmLid;
   config.partitions = {{0xffff}, {0x8002}};
   config.qkey = 0x0b1b;
+  config.sm_key = 1;
   return config;
 }
 

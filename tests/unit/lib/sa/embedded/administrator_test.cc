@@ -225,6 +225,18 @@ TEST_F(DispatchTest, DamagedRequestsLeaveAStateThatMakesSense) {
   EXPECT_EQ(sa->counters().ended(), sa->counters().received);
 }
 
+TEST_F(DispatchTest, P16_NoRequestIsTrustedWithoutAConfiguredSmKey) {
+  AdministratorConfig config = recorded_config();
+  config.sm_key = 0;
+  restart(config);
+  for (const std::uint64_t key : {1ULL, ~0ULL}) {
+    SaMad mad = good();
+    mad.hdr.sm_key.set(key);
+    EXPECT_EQ(status_of(*exchange(mad, kLidB)), 0x0700) << key;
+  }
+  EXPECT_EQ(status_of(*exchange(good(), kLidB)), kOk);
+}
+
 TEST(AdministratorConfigTest, WhatCannotBeServedIsRefusedWithAReason) {
   struct Row {
     const char* reason;
