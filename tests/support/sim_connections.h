@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/link/ipoib/connections.h"
+#include "lib/link/ipoib/connected/connections.h"
 #include "tests/support/link_fakes.h"
 #include "tests/support/sim_time.h"
 

@@ -16,7 +16,7 @@
 #include "lib/link/interface.h"
 #include "lib/link/ip/ip_stack.h"
 #include "lib/link/ipoib/broadcast_membership.h"
-#include "lib/link/ipoib/connections.h"
+#include "lib/link/ipoib/connected/connections.h"
 #include "lib/link/ipoib/dialect.h"
 #include "lib/link/ipoib/ipoib_types.h"
 #include "lib/link/ipoib/link_groups.h"

@@ -15,7 +15,7 @@
 #include "lib/fabric/fabric_types.h"
 #include "lib/link/interface.h"
 #include "lib/link/ip/ip_stack.h"
-#include "lib/link/ipoib/connection_types.h"
+#include "lib/link/ipoib/connected/connection_types.h"
 #include "lib/sa/client.h"
 
 namespace ipoib::link {

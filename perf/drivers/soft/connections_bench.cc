@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "drivers/soft/soft_hca.h"
-#include "lib/link/ipoib/connections.h"
+#include "lib/link/ipoib/connected/connections.h"
 #include "perf/bench.h"
 #include "perf/drivers/soft/cable.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "lib/link/ipoib/connections.h"
+#include "lib/link/ipoib/connected/connections.h"
 #include "tests/support/sim_connections.h"
 
 namespace ipoib::link {

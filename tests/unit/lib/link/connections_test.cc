@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Names of tests are those of tests/requirements.md.
-#include "lib/link/ipoib/connections.h"
+#include "lib/link/ipoib/connected/connections.h"
 
 #include <gtest/gtest.h>
 

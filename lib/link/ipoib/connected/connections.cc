@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/link/ipoib/connections.h"
+#include "lib/link/ipoib/connected/connections.h"
 
 #include <algorithm>
 #include <functional>

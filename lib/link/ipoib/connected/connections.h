@@ -24,7 +24,7 @@
 #include "lib/base/rate_limiter.h"
 #include "lib/cm/manager.h"
 #include "lib/link/interface.h"
-#include "lib/link/ipoib/connection_types.h"
+#include "lib/link/ipoib/connected/connection_types.h"
 #include "lib/link/ipoib/path_table.h"
 #include "lib/link/jitter.h"
 #include "lib/link/medium.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/link/ipoib/connections.h"
+#include "lib/link/ipoib/connected/connections.h"
 #include "lib/wire/smp.h"
 
 namespace ipoib::link {
