@@ -24,18 +24,12 @@
 #include "lib/base/result.h"
 #include "lib/cm/connection.h"
 #include "lib/cm/manager_types.h"
+#include "lib/cm/port_name.h"
 #include "lib/cm/sidr.h"
 #include "lib/fabric/qp1.h"
 #include "lib/wire/cm_mads.h"
 
 namespace ipoib::cm {
-
-/// Addresses of the port. REQs that name another port are refused.
-struct PortIdentity {
-  wire::Gid gid;          ///< REQs may also name it with the default prefix (fe80::/64).
-  std::uint16_t lid = 0;  ///< 0: not known, not checked.
-  std::uint8_t lmc = 0;
-};
 
 /// Management lcore only.
 class Manager {
