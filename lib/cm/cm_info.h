@@ -53,11 +53,18 @@ struct ManagerCounters {
   // Attempts and connections.
   std::uint64_t requests = 0;  ///< Calls of connect() that sent a REQ.
   std::uint64_t incoming = 0;  ///< REQs passed to consumers.
+  // REQs that wait before that, for the path to their sender or for their turn.
+  std::uint64_t waited = 0;
+  std::uint64_t waiting_full = 0;     ///< Dropped: no place to wait.
+  std::uint64_t waited_too_long = 0;  ///< Dropped after the longest wait.
+  std::uint64_t not_admitted = 0;     ///< Dropped: the consumer does not believe them.
   std::uint64_t established = 0;
   /// Established by a packet before the RTU; included in `established`.
   std::uint64_t by_traffic = 0;
   std::uint64_t rejected_here = 0;
   std::uint64_t disconnected = 0;  ///< Calls of disconnect().
+  /// Disconnects that the peer has not answered in time, or whose place another one needed.
+  std::uint64_t dreqs_unanswered = 0;
   std::uint64_t laps_refused = 0;
   /// Indexed by CloseReason.
   std::array<std::uint64_t, static_cast<std::size_t>(CloseReason::kCount)> closed{};

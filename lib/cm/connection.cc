@@ -25,7 +25,7 @@ void ConnectionTable::erase(Connection& c) {
   set_due(c, kNever);
   forget_id(c);
   forget_qpn(c);
-  clear_half_open(c);
+  leave_crowd(c);
   all_.erase(c.id);
 }
 
@@ -80,20 +80,23 @@ void ConnectionTable::forget_id(const Connection& c) {
   erase_own(by_id_, key_of(c.to, c.remote_guid, c.remote_id), c.id);
 }
 
-void ConnectionTable::set_half_open(Connection& c) {
-  if (c.exchange->serial != 0) return;
+void ConnectionTable::join(Connection& c, Crowd crowd) {
+  if (c.exchange->serial != 0 && c.exchange->crowd == crowd) return;
+  leave_crowd(c);
+  c.exchange->crowd = crowd;
   c.exchange->serial = next_serial_++;
-  half_open_.emplace(c.exchange->serial, c.id);
+  crowds_[static_cast<std::size_t>(crowd)].emplace(c.exchange->serial, c.id);
 }
 
-void ConnectionTable::clear_half_open(Connection& c) {
+void ConnectionTable::leave_crowd(Connection& c) {
   if (!c.exchange || c.exchange->serial == 0) return;
-  half_open_.erase(c.exchange->serial);
+  crowds_[static_cast<std::size_t>(c.exchange->crowd)].erase(c.exchange->serial);
   c.exchange->serial = 0;
 }
 
-Connection* ConnectionTable::oldest_half_open() {
-  return half_open_.empty() ? nullptr : find(half_open_.begin()->second);
+Connection* ConnectionTable::oldest(Crowd crowd) {
+  const auto& all = crowds_[static_cast<std::size_t>(crowd)];
+  return all.empty() ? nullptr : find(all.begin()->second);
 }
 
 }  // namespace ipoib::cm

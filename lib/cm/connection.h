@@ -3,6 +3,7 @@
 // and by timer. Source of the rules: iba-wire.md §5.6.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -18,11 +19,20 @@
 
 namespace ipoib::cm {
 
+/// The connections of which there may be only so many, each in order of age.
+enum class Crowd : std::uint8_t {
+  kHalfOpen,  ///< Passive, between REQ and RTU.
+  kRejected,
+  kEnding,  ///< A DREQ waits for its answer.
+  kCount,
+};
+
 /// State that only an exchange of messages needs; absent while the connection is established.
 struct Exchange {
-  wire::CmMad mad{};             ///< REQ, REP, REJ or DREQ, for retransmits.
-  TimePoint latest{};            ///< The set-up ends here, whichever MRAs the peer sends.
-  std::uint64_t serial = 0;      ///< Order of arrival of half-open connections; 0: not half-open.
+  wire::CmMad mad{};         ///< REQ, REP, REJ or DREQ, for retransmits.
+  TimePoint latest{};        ///< The set-up ends here, whichever MRAs the peer sends.
+  std::uint64_t serial = 0;  ///< Order of arrival in `crowd`; 0: in none.
+  Crowd crowd = Crowd::kHalfOpen;
   bool has_alternate = false;    ///< Passive side: the REQ has an alternate path.
   std::uint8_t answer_time = 0;  ///< Time code: this side must answer in this time.
 };
@@ -42,6 +52,7 @@ struct Connection {
   std::uint32_t remote_qpn = 0;
   State state = State::kReqSent;
   bool passive = false;
+  bool counted = false;       ///< The PortLimiter counts it.
   std::uint8_t lifetime = 0;  ///< Time code.
   std::uint8_t max_retries = 0;
   std::uint8_t retries_left = 0;
@@ -78,11 +89,14 @@ class ConnectionTable {
   /// Removes the QPN from the lookup: the peer may use its queue pair in another connection.
   void forget_qpn(const Connection& c);
 
-  /// Precondition: the connection has an exchange. It counts as half-open from here on.
-  void set_half_open(Connection& c);
-  void clear_half_open(Connection& c);
-  [[nodiscard]] std::size_t half_open() const { return half_open_.size(); }
-  [[nodiscard]] Connection* oldest_half_open();
+  /// Precondition: the connection has an exchange. It belongs to this crowd from here on.
+  void join(Connection& c, Crowd crowd);
+  void leave_crowd(Connection& c);
+  [[nodiscard]] std::size_t size(Crowd crowd) const {
+    return crowds_[static_cast<std::size_t>(crowd)].size();
+  }
+  /// Returns null if there is none.
+  [[nodiscard]] Connection* oldest(Crowd crowd);
 
  private:
   /// LID or GID of the port, CA GUID, ID or QPN.
@@ -98,7 +112,7 @@ class ConnectionTable {
   std::set<std::pair<TimePoint, Handle>> due_;
   std::map<Peer, Handle> by_id_;
   std::map<Peer, Handle> by_qpn_;
-  std::map<std::uint64_t, Handle> half_open_;
+  std::array<std::map<std::uint64_t, Handle>, static_cast<std::size_t>(Crowd::kCount)> crowds_;
   std::uint64_t next_serial_ = 1;
 };
 

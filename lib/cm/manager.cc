@@ -14,6 +14,7 @@ Manager::Manager(MadSender send, ManagerConfig config, std::uint64_t seed)
       config_{config},
       ids_{seed},
       table_{ids_.next()},
+      limiter_{config.limits},
       sidr_{[this](const fabric::MadAddress& to, const wire::CmMad& mad, bool repeated) {
               this->send(to, mad, repeated);
             },
@@ -26,6 +27,17 @@ Status Manager::listen(std::uint64_t service_id, Consumer& consumer,
   if (!listeners_.try_emplace(service_id, Listener{&consumer, std::move(private_data)}).second)
     return fail(Errc::kExists, "already listening on service ID {:#018x}", service_id);
   return {};
+}
+
+void Manager::set_port(const PortIdentity& port) {
+  if (port == port_) return;
+  port_ = port;
+  sidr_.set_lmc(port.lmc);
+  // The names of ports depend on it.
+  requests_.clear();
+  limiter_.clear();
+  for (const auto& [id, c] : table_.all())
+    if (c.counted) limiter_.add(PortName::of(c.to, port_));
 }
 
 void Manager::detach(const Consumer& consumer, TimePoint now) {
@@ -76,6 +88,7 @@ bool Manager::on_mad(const fabric::ReceivedMad& received, TimePoint now) {
     case wire::CmAttr::kSidrRep: sidr_.on_rep(mad, from, now); break;
   }
   flush();
+  serve_requests(now);
   deliver(now);
   return true;
 }
@@ -101,12 +114,14 @@ void Manager::tick(TimePoint now) {
   while (Connection* c = table_.due(now)) expire(*c, now);
   sidr_.tick(now);
   flush();
+  serve_requests(now);
   deliver(now);
 }
 
 std::optional<TimePoint> Manager::next_deadline() const {
-  if (!events_.empty()) return last_now_;
-  return earlier(table_.next_due(), sidr_.next_deadline());
+  if (!events_.empty() || !arrived_.empty()) return last_now_;
+  const auto next = earlier(table_.next_due(), sidr_.next_deadline());
+  return requests_.size() == 0 ? next : earlier(next, judge_at_);
 }
 
 bool Manager::settled() const {
@@ -120,6 +135,8 @@ void Manager::shutdown(TimePoint now) {
   last_now_ = now;
   down_ = true;
   listeners_.clear();
+  requests_.clear();
+  arrived_.clear();
   std::vector<Handle> handles;
   for (const auto& [id, c] : table_.all()) handles.push_back(id);
   for (const Handle handle : handles) {
@@ -194,6 +211,7 @@ void Manager::retry(Connection& c, TimePoint now) {
 /// Ends an exchange that the peer has not answered.
 void Manager::abort_connection(Connection& c, TimePoint now) {
   if (c.state == State::kDreqSent) {
+    ++counters_.dreqs_unanswered;
     enter_time_wait(c, now);
     return;
   }

@@ -9,6 +9,10 @@
 // specification says. A message about a connection is believed only from the peer's port. Every
 // handshake ends at the latest with its timeouts; only established connections have state beyond
 // them. The consumer must detect a dead peer of an established connection by its traffic.
+//
+// A REQ gets a connection, and a queue pair of its consumer, only when the consumer believes it, and
+// at a bounded rate of its port and of all. Until then it waits in a bounded queue, without an
+// answer, and its sender repeats it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +28,9 @@
 #include "lib/base/result.h"
 #include "lib/cm/connection.h"
 #include "lib/cm/manager_types.h"
+#include "lib/cm/port_limiter.h"
 #include "lib/cm/port_name.h"
+#include "lib/cm/request_queue.h"
 #include "lib/cm/sidr.h"
 #include "lib/fabric/qp1.h"
 #include "lib/wire/cm_mads.h"
@@ -41,10 +47,7 @@ class Manager {
   /// Ends no connection and notifies no consumer; shutdown() does.
   ~Manager() = default;
 
-  void set_port(const PortIdentity& port) {
-    port_ = port;
-    sidr_.set_lmc(port.lmc);
-  }
+  void set_port(const PortIdentity& port);
 
   /// Passes REQs for `service_id` to the consumer. `private_data`: sent in the manager's own REJs
   /// for the service, and in MRAs and REJs until accept(). Errors: kExists.
@@ -102,7 +105,12 @@ class Manager {
   /// True if no handshake or disconnect is under way: each connection is established, rejected or
   /// in time-wait.
   [[nodiscard]] bool settled() const;
-  [[nodiscard]] std::size_t half_open() const { return table_.half_open(); }
+  [[nodiscard]] std::size_t half_open() const {
+    return table_.size(Crowd::kHalfOpen) + table_.size(Crowd::kRejected);
+  }
+  /// REQs that wait for the path to their sender or for their turn.
+  [[nodiscard]] std::size_t waiting() const { return requests_.size(); }
+  [[nodiscard]] const PortLimiter& limiter() const { return limiter_; }
   [[nodiscard]] const Connection* find(Handle handle) const { return table_.find(handle); }
   [[nodiscard]] const ConnectionTable& connections() const { return table_; }
 
@@ -122,6 +130,10 @@ class Manager {
     Consumer* consumer;
     Handle handle;
     std::variant<Request, wire::CmRep, Established, Closed, Released> what;
+  };
+  struct Arrived {
+    wire::CmMad mad;
+    fabric::MadAddress from;
   };
   struct Outgoing {
     fabric::MadAddress to;
@@ -159,10 +171,25 @@ class Manager {
   void refuse(const wire::CmMad& mad, const fabric::MadAddress& from, wire::RejReason reason,
               std::uint64_t& counter, std::span<const std::byte> info = {},
               std::span<const std::byte> private_data = {});
+  void take_req(const wire::CmMad& mad, const fabric::MadAddress& from, bool counted,
+                TimePoint now);
+  [[nodiscard]] bool refuse_stale(const wire::CmMad& mad, const wire::CmReq& req,
+                                  const fabric::MadAddress& from, const Listener& listener,
+                                  TimePoint now);
   void make_room();
   void drop(Connection& c);
   void on_rtu(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
   void establish(Connection& c);
+
+  // manager_waiting.cc
+  void serve_requests(TimePoint now);
+  void judge_arrived(const Arrived& arrived, TimePoint now);
+  void judge_waiting(TimePoint now);
+  [[nodiscard]] bool judge_again(const RequestQueue::Key& key, bool may_accept, TimePoint now);
+  [[nodiscard]] Admission admission_of(const wire::CmMad& mad, const fabric::MadAddress& from,
+                                       TimePoint since, TimePoint now);
+  [[nodiscard]] bool forget_waiting(const wire::CmRej& rej, const fabric::MadAddress& from);
+  void forget_place(Connection& c);
 
   // manager_end.cc
   void end(Connection& c, TimePoint now);
@@ -187,6 +214,10 @@ class Manager {
   PortIdentity port_;
   ConnectionTable table_;
   std::map<std::uint64_t, Listener> listeners_;
+  PortLimiter limiter_;
+  RequestQueue requests_;
+  std::deque<Arrived> arrived_;  ///< REQs that no consumer has seen yet.
+  TimePoint judge_at_ = TimePoint::max();
   std::deque<Outgoing> outbox_;
   std::deque<Event> events_;
   TimePoint last_now_{};

@@ -68,9 +68,10 @@ void Manager::send_rej(Connection& c, wire::RejReason reason, TimePoint now,
   if (c.state == State::kRepRcvd || c.state == State::kMraRepSent) about = wire::CmAbout::kRep;
   c.state = State::kRejSent;
   c.exchange->mad = rej_mad(c, about, reason, info);
+  forget_place(c);
   table_.forget_qpn(c);
   if (c.exchange->serial == 0) make_room();
-  table_.set_half_open(c);
+  table_.join(c, Crowd::kRejected);
   table_.set_due(c, now + rej_memory(c));
   send(c.to, c.exchange->mad);
 }
@@ -97,7 +98,7 @@ void Manager::on_rej(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
   const auto rej = wire::cm_message<wire::CmRej>(mad);
   Connection* c = rejected_by(rej, from);
   if (c == nullptr) {
-    ++counters_.unknown_id;
+    if (!forget_waiting(rej, from)) ++counters_.unknown_id;
     return;
   }
   if (!is_peers(*c, from)) return;
@@ -149,12 +150,16 @@ void Manager::on_rej(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
 // --- DREQ, DREP ---
 
 void Manager::start_dreq(Connection& c, TimePoint now) {
+  if (table_.size(Crowd::kEnding) >= config_.max_ending)
+    abort_connection(*table_.oldest(Crowd::kEnding), now);
+  forget_place(c);
   c.state = State::kDreqSent;
   c.exchange = std::make_unique<Exchange>();
-  c.exchange->latest = TimePoint::max();
+  c.exchange->latest = now + config_.max_disconnect;
+  table_.join(c, Crowd::kEnding);
   c.exchange->mad = dreq_mad(c, ids_.next());
   c.retries_left = c.max_retries;
-  table_.set_due(c, now + c.timeout);
+  table_.set_due(c, std::min(now + c.timeout, c.exchange->latest));
   send(c.to, c.exchange->mad);
 }
 
@@ -229,7 +234,8 @@ void Manager::close(const Connection& c, CloseReason reason, const wire::CmRej* 
 
 void Manager::enter_time_wait(Connection& c, TimePoint now) {
   c.state = State::kTimeWait;
-  table_.clear_half_open(c);
+  forget_place(c);
+  table_.leave_crowd(c);
   c.exchange.reset();
   table_.forget_qpn(c);
   table_.set_due(c, now + 2 * lifetime_of(c.lifetime));
@@ -237,6 +243,7 @@ void Manager::enter_time_wait(Connection& c, TimePoint now) {
 
 /// Precondition: no packet of the connection is under way any more.
 void Manager::release(Connection& c) {
+  forget_place(c);
   enqueue_event(c, Released{});
   table_.erase(c);
 }

@@ -22,6 +22,14 @@ bool is_lid_of(const PortIdentity& port, const wire::CmPath& path) {
   return lid >> port.lmc == port.lid >> port.lmc;
 }
 
+/// True if the REQ, with the port and names of an earlier one, is a repetition of that. Transports may
+/// rewrite the upper half of the transaction ID.
+bool is_repetition(const wire::CmMad& mad, const wire::CmReq& req, std::uint64_t tid,
+                   std::uint32_t qpn) {
+  return static_cast<std::uint32_t>(tid) == static_cast<std::uint32_t>(mad.hdr.tid.host()) &&
+         qpn == req.local_qpn.host();
+}
+
 /// Packet lifetime of the path. A REQ has only the ACK timeout, which is made of twice the
 /// lifetime.
 std::uint8_t lifetime_from(const wire::CmPath& path) {
@@ -35,27 +43,55 @@ void Manager::on_req(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
   const auto req = wire::cm_message<wire::CmReq>(mad);
   const std::uint64_t guid = req.local_ca_guid.host();
   Connection* const same_id = table_.by_remote_id(from, guid, req.local_id.host());
-  // Transports may rewrite the upper half of the transaction ID.
-  const auto same_tid = [&](const Connection& c) {
-    return static_cast<std::uint32_t>(c.tid) == static_cast<std::uint32_t>(mad.hdr.tid.host());
-  };
-  if (same_id != nullptr && same_id->passive && same_tid(*same_id) &&
-      same_id->remote_qpn == req.local_qpn.host()) {
+  if (same_id != nullptr && same_id->passive &&
+      is_repetition(mad, req, same_id->tid, same_id->remote_qpn)) {
     on_repeated_req(*same_id, mad, from, now);
     return;
   }
+  if (const auto key = requests_.find(PortName::of(from, port_), guid, req.local_id.host())) {
+    const wire::CmMad& first = requests_.find(*key)->mad;
+    if (is_repetition(mad, req, first.hdr.tid.host(),
+                      wire::cm_message<wire::CmReq>(first).local_qpn.host())) {
+      // It keeps its place; the first one is answered.
+      ++counters_.duplicates[wire::index_of(wire::CmAttr::kReq)];
+      return;
+    }
+    requests_.erase(*key);  // The peer has given that attempt up.
+  }
   const auto found = listeners_.find(req.service_id.host());
   if (refuse_req(mad, req, from, found == listeners_.end() ? nullptr : &found->second)) return;
-  const Listener& listener = found->second;
-  // The peer has forgotten an existing connection with the same ID or queue pair.
-  Connection* const same_qpn = table_.by_remote_qpn(from, guid, req.local_qpn.host());
+  if (refuse_stale(mad, req, from, found->second, now)) return;
+  arrived_.push_back({mad, from});
+}
+
+/// Refuses the REQ if it means that the peer has forgotten an existing connection with the same ID or
+/// queue pair. That connection ends; the REJ is sent.
+bool Manager::refuse_stale(const wire::CmMad& mad, const wire::CmReq& req,
+                           const fabric::MadAddress& from, const Listener& listener,
+                           TimePoint now) {
+  const std::uint64_t guid = req.local_ca_guid.host();
+  Connection* const same_id = table_.by_remote_id(from, guid, req.local_id.host());
   bool stale = same_id != nullptr && make_stale(*same_id, now);
+  Connection* const same_qpn = table_.by_remote_qpn(from, guid, req.local_qpn.host());
   if (same_qpn != nullptr && same_qpn != same_id) stale |= make_stale(*same_qpn, now);
-  if (stale) {
+  if (stale)
     refuse(mad, from, wire::RejReason::kStaleConnection, counters_.refused_stale, {},
            listener.private_data);
+  return stale;
+}
+
+/// The consumer gets the REQ. `counted`: the PortLimiter counts its queue pair.
+void Manager::take_req(const wire::CmMad& mad, const fabric::MadAddress& from, bool counted,
+                       TimePoint now) {
+  const auto req = wire::cm_message<wire::CmReq>(mad);
+  const auto found = listeners_.find(req.service_id.host());
+  // Since its arrival, others may have come before it.
+  if (refuse_req(mad, req, from, found == listeners_.end() ? nullptr : &found->second) ||
+      refuse_stale(mad, req, from, found->second, now)) {
+    if (counted) limiter_.end(PortName::of(from, port_));
     return;
   }
+  const Listener& listener = found->second;
   make_room();
 
   Connection& c = table_.add();
@@ -64,7 +100,8 @@ void Manager::on_req(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
   c.private_data = listener.private_data;
   c.state = State::kReqRcvd;
   c.remote_id = req.local_id.host();
-  c.remote_guid = guid;
+  c.remote_guid = req.local_ca_guid.host();
+  c.counted = counted;
   c.remote_qpn = req.local_qpn.host();
   c.tid = mad.hdr.tid.host();
   c.to = from;
@@ -75,7 +112,7 @@ void Manager::on_req(const wire::CmMad& mad, const fabric::MadAddress& from, Tim
   c.exchange->latest = now + config_.max_handshake;
   c.exchange->has_alternate = req.alternate.is_given();
   table_.index(c);
-  table_.set_half_open(c);
+  table_.join(c, Crowd::kHalfOpen);
   table_.set_due(c, now + answer_time(req.remote_timeout()) / 2);
   ++counters_.incoming;
   enqueue_event(c, Request{req, from});
@@ -138,7 +175,10 @@ void Manager::refuse(const wire::CmMad& mad, const fabric::MadAddress& from, wir
 
 /// Makes room for one more half-open connection.
 void Manager::make_room() {
-  while (table_.half_open() >= config_.max_half_open) drop(*table_.oldest_half_open());
+  while (half_open() >= config_.max_half_open) {
+    Connection* const rejected = table_.oldest(Crowd::kRejected);
+    drop(rejected != nullptr ? *rejected : *table_.oldest(Crowd::kHalfOpen));
+  }
 }
 
 void Manager::drop(Connection& c) {
@@ -224,7 +264,7 @@ void Manager::on_traffic(Handle handle, TimePoint now) {
 
 void Manager::establish(Connection& c) {
   c.state = State::kEstablished;
-  table_.clear_half_open(c);
+  table_.leave_crowd(c);
   c.exchange.reset();
   table_.set_due(c, TimePoint::max());
   ++counters_.established;

@@ -14,6 +14,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/cm/cm_info.h"
+#include "lib/cm/port_limiter.h"
 #include "lib/fabric/qp1.h"
 #include "lib/wire/cm_mads.h"
 
@@ -50,6 +51,18 @@ struct Closed {
   wire::CmRej rej{};
 };
 
+/// A consumer's word on a REQ that has no connection yet.
+struct Admission {
+  enum class What : std::uint8_t {
+    kAccept,  ///< on_request() accepts it, as far as is known.
+    kReject,  ///< on_request() rejects it, so that it needs no queue pair.
+    kWait,    ///< Ask again.
+    kDrop,    ///< Its sender is not whom it names; there is no answer.
+  };
+  What what = What::kAccept;
+  bool known = false;  ///< Its sender is a neighbour, and comes before strangers.
+};
+
 /// User of connections: an IPoIB link, or a test. The manager calls it only from on_mad, tick and
 /// shutdown, never from a function that the consumer calls itself. A consumer may call any function
 /// of the manager from here, but must not destroy it.
@@ -60,6 +73,12 @@ struct Closed {
 class Consumer {
  public:
   virtual ~Consumer() = default;
+  /// Called for a REQ that arrived at `since`, at once and, while it waits, every few milliseconds.
+  [[nodiscard]] virtual Admission admit(const wire::CmReq& /*req*/,
+                                        const fabric::MadAddress& /*from*/, TimePoint /*since*/,
+                                        TimePoint /*now*/) {
+    return {};
+  }
   /// A REQ for a service with a listener. accept() or reject() it, now or soon: the manager sends
   /// an MRA after half of the peer's timeout. `from`: source of the MAD according to its headers.
   virtual void on_request(Handle handle, const wire::CmReq& req, const fabric::MadAddress& from,
@@ -110,8 +129,10 @@ struct AcceptParams {
 struct ManagerConfig {
   std::uint64_t ca_guid = 0;  ///< Node GUID; 0: the GUID of the port is used.
   /// Limit of passive connections between REQ and RTU plus remembered rejected ones. The oldest is
-  /// dropped for a new one.
-  std::size_t max_half_open = 1024;
+  /// dropped for a new one, rejected ones first.
+  std::size_t max_half_open = 512;
+  /// Limit of connections that wait for an answer to a DREQ. The oldest waits no longer.
+  std::size_t max_ending = 1024;
   std::size_t max_connections = 65'536;  ///< Limit in all states; further ones are refused.
   // Bounds of times that peers choose.
   Duration min_timeout = std::chrono::milliseconds(10);
@@ -120,7 +141,10 @@ struct ManagerConfig {
   std::uint8_t max_lifetime = 19;                    ///< Time code; 2.1 s.
   /// Time code sent in MRAs: the consumer must answer in this time, or the manager rejects.
   std::uint8_t service_timeout = 20;
+  /// Limit of the time in which a DREQ is repeated; the peer's queue pair may be gone.
+  Duration max_disconnect = std::chrono::seconds(8);
   unsigned max_sidr = 256;  ///< Limit of outstanding requests.
+  PortLimits limits{};      ///< Queue pairs for the requests of peers.
 };
 
 /// Duration of a time code. Source: iba-wire.md §2.

@@ -45,6 +45,9 @@ class Side final : link::NeighbourPaths, link::ConnectionActions {
     };
     cm::ManagerConfig cm;
     cm.ca_guid = guid();
+    // All peers are behind one port, and come as fast as they can.
+    cm.limits.port_burst = cm.limits.burst = 1'000'000;
+    cm.limits.port_max = 1'000'000;
     manager_ = std::make_unique<cm::Manager>(send, cm, guid());
     link::ConnectionConfig mode;
     mode.rc = true;

@@ -153,6 +153,8 @@ TEST_F(CmManager, AnRtuBeforeTheReplyIsUnexpected) {
 TEST_F(CmManager, AFloodOfRequestsIsBounded) {
   ManagerConfig config;
   config.max_half_open = 8;
+  config.limits.port_burst = config.limits.burst = 10'000;
+  config.limits.port_max = 10'000;
   End c{1, now, config};
   ASSERT_TRUE(c.manager.listen(kService, c, {}));
   connect();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <string>
 
 #include "lib/cm/manager.h"
@@ -44,6 +45,9 @@ struct End final : Consumer {
   wire::CmReq req{};
   wire::CmRep rep{};
   Closed closed{};
+  std::vector<Handle> requests;  ///< Handles of all requests.
+  /// The consumer's word on requests from this address; empty: all are accepted.
+  std::function<Admission(const fabric::MadAddress& from)> admits;
 
   End(std::size_t i, TimePoint& time, ManagerConfig config = {}, std::uint64_t seed = 0)
       : lid{kLid[i]},
@@ -61,10 +65,15 @@ struct End final : Consumer {
     return config;
   }
 
+  Admission admit(const wire::CmReq&, const fabric::MadAddress& from, TimePoint,
+                  TimePoint) override {
+    return admits ? admits(from) : Admission{};
+  }
   void on_request(Handle h, const wire::CmReq& r, const fabric::MadAddress&, TimePoint) override {
     told.emplace_back("request");
     handle = h;
     req = r;
+    requests.push_back(h);
   }
   void on_reply(Handle h, const wire::CmRep& r, TimePoint) override {
     told.emplace_back("reply");
@@ -190,7 +199,7 @@ class ManagerFixture : public testing::Test {
   }
 };
 
-/// The suite to which the cases of three files belong.
+/// The suite to which the cases of four files belong.
 using CmManager = ManagerFixture;
 
 }  // namespace ipoib::cm
