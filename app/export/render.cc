@@ -96,6 +96,7 @@ void add_connections(Json& counters, const link::ConnectionCounters& c) {
                    {"connections_crossed", c.crossed},
                    {"connections_limited", c.limited},
                    {"connections_elsewhere", c.elsewhere},
+                   {"connections_no_path", c.no_path},
                    {"connections_bad_private_data", c.bad_private_data},
                    {"connections_bad_transport", c.bad_transport},
                    {"connections_no_queue", c.no_queue}});

@@ -88,7 +88,7 @@ void SimSide::start() {
   fabric::PortAttr port;
   port.guid = kGuid + lid_;
   port.lid = sim_.by_gid ? fabric::kOwnLid : port_lid;
-  manager->set_port({address().gid, port.lid, 0});
+  manager->set_port({.gid = address().gid, .lid = port.lid, .lmc = 0, .by_gid = sim_.by_gid});
   ConnectionSurroundings around;
   around.path_to = [this](const wire::Gid& gid) -> std::optional<PathTable::ReadyPath> {
     if (!has_path) return std::nullopt;
@@ -100,6 +100,9 @@ void SimSide::start() {
     if (number >= sim_.sides.size()) return std::nullopt;
     const std::uint16_t dlid = paths_.try_emplace(gid, sim_.sides[number]->port_lid).first->second;
     return PathTable::ReadyPath{{.dlid = dlid, .sl = 1, .dgid = gid}, 4};
+  };
+  around.is_answered = [this](const wire::Gid& gid, TimePoint since, TimePoint) {
+    return is_answered(gid, since);
   };
   around.last_used = [this](const wire::IpAddr& to) {
     return talks_to_.contains(to) ? sim_.now : TimePoint::min();
@@ -121,7 +124,24 @@ void SimSide::kill() {
   hca.queues.clear();
   neighbours_.clear();
   paths_.clear();
+  answered_.clear();
   talks_to_.clear();
+}
+
+/// The SA answers queries after a millisecond, unless there is no path.
+bool SimSide::is_answered(const wire::Gid& gid, TimePoint since) {
+  const auto answered = answered_.find(gid);
+  if (answered != answered_.end() && answered->second >= since) return true;
+  if (!sa_answers || !asked_.insert(gid).second) return false;
+  ++path_queries;
+  sim_.at(sim_.now + 1ms, [this, gid] {
+    paths_.erase(gid);
+    asked_.erase(gid);
+    answered_[gid] = sim_.now;
+    for (const auto& [ip, address] : std::map{neighbours_})
+      if (alive() && address.gid == gid) connections->on_path(wire::HwAddr{address}, sim_.now);
+  });
+  return false;
 }
 
 void SimSide::refresh(const wire::HwAddr& hw, TimePoint now) {

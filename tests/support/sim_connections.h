@@ -98,6 +98,8 @@ class SimSide final : FakeNeighbourPaths {
   unsigned queue_pairs = 1;  ///< UD queue pairs, each of another worker; from the next start() on.
   std::map<wire::Gid, unsigned> named;  ///< Queue pairs that ports know; no entry: the first.
   bool has_path = true;
+  bool sa_answers = true;  ///< Queries for the requests of peers.
+  std::size_t path_queries = 0;
   FakeConnectionActions hca;
   std::unique_ptr<cm::Manager> manager;
   std::unique_ptr<Connections> connections;
@@ -112,6 +114,7 @@ class SimSide final : FakeNeighbourPaths {
     out.mtu = 2044;
   }
   using FakeNeighbourPaths::describe;
+  [[nodiscard]] bool is_answered(const wire::Gid& gid, TimePoint since);
   /// Queries the SA, which knows where each port is now.
   void refresh(const wire::HwAddr& hw, TimePoint now) override;
 
@@ -119,6 +122,8 @@ class SimSide final : FakeNeighbourPaths {
   std::uint16_t lid_;
   std::map<wire::IpAddr, wire::LinkAddr> neighbours_;
   std::map<wire::Gid, std::uint16_t> paths_;  ///< LIDs, as the SA said when they were queried.
+  std::map<wire::Gid, TimePoint> answered_;   ///< Queries for the requests of peers.
+  std::set<wire::Gid> asked_;                 ///< Open queries.
   std::set<wire::IpAddr> talks_to_;
   bool killed_ = false;
 };

@@ -22,6 +22,9 @@ std::unique_ptr<Connections> IpoibLink::make_connections(const std::optional<Con
   if (!connected || (!config_.connected.rc && !config_.connected.uc)) return nullptr;
   ConnectionSurroundings around;
   around.path_to = [this](const wire::Gid& gid) { return paths_.ready_path(gid); };
+  around.is_answered = [this](const wire::Gid& gid, TimePoint since, TimePoint now) {
+    return paths_.is_answered(gid, since, now);
+  };
   around.last_used = [this](const wire::IpAddr& addr) { return ip_.neighbours().last_used(addr); };
   around.queues = [this] { return queues(); };
   around.changed = [this](const wire::IpAddr& user, TimePoint now) {

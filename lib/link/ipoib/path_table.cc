@@ -27,6 +27,12 @@ constexpr Duration kUnaskedInterval = std::chrono::milliseconds(1);
 constexpr std::uint32_t kUnaskedBurst = 256;
 /// The open ones among them, so that other queries find a place.
 constexpr std::size_t kMaxUnaskedQueries = kMaxQueries / 2;
+/// The rate and the burst of queries for known paths whose GIDs other ports claim.
+constexpr Duration kClaimsInterval = std::chrono::milliseconds(10);
+constexpr std::uint32_t kClaimsBurst = 64;
+/// A path that only a claim made is kept this long after the claim or the answer. Linux repeats a
+/// request after 4.1 s.
+constexpr Duration kClaimLinger = std::chrono::seconds(5);
 constexpr std::size_t kMaxWaitingFrames = 256;
 constexpr std::size_t kMaxWaitingPerPath = 8;
 /// Paths to one port with a Q_Key of their own. A host can send ever new Q_Keys, and each path has
@@ -47,7 +53,8 @@ PathTable::PathTable(PathConfig config, LinkActions& actions, sa::Client& sa,
       jitter_{seed},
       paths_{0, PathKeyHash{KeyedHash{seed}}},
       qkeys_{0, KeyedHash{seed}},
-      unasked_limit_{kUnaskedInterval, kUnaskedBurst} {}
+      unasked_limit_{kUnaskedInterval, kUnaskedBurst},
+      claims_limit_{kClaimsInterval, kClaimsBurst} {}
 
 PathTable::~PathTable() {
   for (auto& [key, p] : paths_) sa_.cancel(p.query);
@@ -62,6 +69,7 @@ PathState PathTable::acquire(const wire::IpAddr& user, const wire::HwAddr& hw, T
   Path& p = *found;
   const bool rested = p.unused();
   p.users.insert(user);
+  p.claimed = false;
   if (p.state == PathState::kReady) p.expires = kNever;
   // A path that was unused is queried again: its last user may have left because it changed.
   if (p.state == PathState::kPending || (p.state == PathState::kReady && rested)) query(p, now);
@@ -107,6 +115,26 @@ std::optional<PathTable::ReadyPath> PathTable::ready_path(const wire::Gid& gid) 
   const Path* p = find(gid);
   if (p == nullptr || p->state != PathState::kReady) return std::nullopt;
   return ReadyPath{p->attr, p->mtu_code};
+}
+
+bool PathTable::is_answered(const wire::Gid& gid, TimePoint since, TimePoint now) {
+  now_ = now;
+  Path* found = find(gid);
+  if (found == nullptr) {
+    found = &make(gid);
+    found->claimed = true;
+  }
+  Path& p = *found;
+  if (p.pinned || p.answered_at >= since) return true;
+  const bool coming =
+      p.query != sa::kNoTransaction || p.unasked != kNever || p.refresh_at <= now + kQueryInterval;
+  // One that failed expires when it would without the claim: the next call makes a new one.
+  if (p.unused() && p.state != PathState::kFailed &&
+      (p.expires == kNever || p.expires < now + kClaimLinger))
+    p.expires = now + kClaimLinger;
+  if (!coming && (p.state == PathState::kPending || claims_limit_.allow(now))) query(p, now);
+  schedule(p);
+  return false;
 }
 
 std::unordered_map<std::uint16_t, wire::Gid> PathTable::ports() const {
@@ -155,6 +183,7 @@ void PathTable::send(const wire::HwAddr& to, std::span<const std::byte> frame, T
   Path& p = *found;
   const std::uint32_t qpn = to.datagram_addr().qpn;
   const bool room = frames_waiting_ < kMaxWaitingFrames && p.waiting.size() < kMaxWaitingPerPath;
+  p.claimed = false;
   if (p.state == PathState::kReady) {
     // The path to a host that may have moved ends soon, and is queried again.
     if (p.unused() && (p.heard == 0 || p.heard == p.attr.dlid)) p.expires = now + kLinger;
@@ -319,8 +348,9 @@ void PathTable::schedule(Path& p) {
 /// Queries the SA unless a query is open. A new path of which only other hosts have spoken waits for
 /// its turn.
 void PathTable::query(Path& p, TimePoint now) {
+  // A path that only a claim has made expires even if the SA is silent.
+  if (!p.unused()) p.expires = kNever;
   if (p.query != sa::kNoTransaction || p.pinned || !operational_) return;
-  p.expires = kNever;
   if (p.asked || p.state != PathState::kPending) return query_now(p, now);
   if (p.unasked == kNever) unasked_.set(p.key, p.unasked, now);
 }
@@ -384,6 +414,7 @@ void PathTable::on_answer(const PathKey& key, const sa::Outcome& outcome, TimePo
   Path* p = find(key);
   if (p == nullptr) return;
   p->query = sa::kNoTransaction;
+  p->answered_at = now;
   --queries_;
   if (!outcome) {
     on_failure(*p, sa::describe(outcome.error()), now);
@@ -404,8 +435,12 @@ void PathTable::on_answer(const PathKey& key, const sa::Outcome& outcome, TimePo
     if (const auto done = apply(*p, attr, wire::value_of(record->mtu), now); !done)
       on_failure(*p, done.error().what, now);
   }
-  if (p->unused() && p->expires == kNever) p->expires = now + kLinger;
+  if (p->unused() && p->expires == kNever) let_linger(*p, now);
   schedule(*p);
+}
+
+void PathTable::let_linger(Path& p, TimePoint now) {
+  p.expires = now + (p.claimed ? kClaimLinger : kLinger);
 }
 
 /// The path is ready with these attributes. Users are notified before the old handle is destroyed.

@@ -81,6 +81,10 @@ class PathTable final : public NeighbourPaths {
   };
   /// The path if it is ready, else empty.
   [[nodiscard]] std::optional<ReadyPath> ready_path(const wire::Gid& gid) const;
+  /// A host claims this GID, in a request that arrived at `since`. Returns true if the SA has answered
+  /// since then, or the path needs no SA: ready_path() is what is known. Else the SA is queried, at a
+  /// limited rate; a path without users is kept for this while there are calls, and a moment longer.
+  [[nodiscard]] bool is_answered(const wire::Gid& gid, TimePoint since, TimePoint now);
   /// The ports of this subnet to which paths are ready, by LID. Ports that share a LID are left out.
   [[nodiscard]] std::unordered_map<std::uint16_t, wire::Gid> ports() const;
   /// The addresses of the port; empty: no path to it is known.
@@ -124,16 +128,18 @@ class PathTable final : public NeighbourPaths {
     bool pinned = false;
     bool asked = false;    ///< See asked_for(); false without users.
     bool evicted = false;  ///< Fails at the next tick.
+    bool claimed = false;  ///< See is_answered(); it has had no users yet.
     sa::TransactionId query = sa::kNoTransaction;
     fabric::AhAttr attr;
     fabric::AhIndex ah = fabric::kNoAh;
-    std::uint8_t mtu_code = 0;      ///< 0: not known.
-    std::uint16_t heard = 0;        ///< Source LID of the host's latest packet; 0: none yet.
-    TimePoint queried_at{};         ///< Time of the last query.
-    TimePoint refresh_at = kNever;  ///< Time of the next query.
-    TimePoint unasked = kNever;     ///< Position in the order of `unasked_`.
-    TimePoint expires = kNever;     ///< Unused; erased at this time.
-    TimePoint wake = kNever;        ///< Position in the order of timers.
+    std::uint8_t mtu_code = 0;  ///< 0: not known.
+    std::uint16_t heard = 0;    ///< Source LID of the host's latest packet; 0: none yet.
+    TimePoint queried_at{};     ///< Time of the last query.
+    TimePoint answered_at = TimePoint::min();  ///< Time of the SA's last answer or silence.
+    TimePoint refresh_at = kNever;             ///< Time of the next query.
+    TimePoint unasked = kNever;                ///< Position in the order of `unasked_`.
+    TimePoint expires = kNever;                ///< Unused; erased at this time.
+    TimePoint wake = kNever;                   ///< Position in the order of timers.
     std::set<wire::IpAddr> users;
     std::vector<Frame> waiting;
 
@@ -151,6 +157,7 @@ class PathTable final : public NeighbourPaths {
   void erase(Path& p);
   void schedule(Path& p);
   void query(Path& p, TimePoint now);
+  void let_linger(Path& p, TimePoint now);
   void query_now(Path& p, TimePoint now);
   void query_unasked(TimePoint now);
   void cancel_query(Path& p);
@@ -185,6 +192,7 @@ class PathTable final : public NeighbourPaths {
   TimeOrder<PathKey> timers_;
   TimeOrder<PathKey> unasked_;  ///< Paths to query of which only other hosts have spoken.
   RateLimiter unasked_limit_;
+  RateLimiter claims_limit_;  ///< Queries for known paths whose GIDs other ports claim.
 };
 
 }  // namespace ipoib::link

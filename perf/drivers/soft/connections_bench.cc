@@ -57,6 +57,7 @@ class Side final : link::NeighbourPaths, link::ConnectionActions {
     around.path_to = [this](const wire::Gid& gid) {
       return link::PathTable::ReadyPath{{.dlid = Cable::kLid[1 - side_], .dgid = gid}, 4};
     };
+    around.is_answered = [](const wire::Gid&, TimePoint, TimePoint) { return true; };
     around.last_used = [](const wire::IpAddr&) { return TimePoint::min(); };
     around.queues = [] { return 1U; };
     around.changed = [](const wire::IpAddr&, TimePoint) {};

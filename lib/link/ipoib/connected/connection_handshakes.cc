@@ -86,6 +86,9 @@ void Connections::look_at(const PeerKey& key, TimePoint now) {
 Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport, TimePoint now) {
   const auto path = around_.path_to(key.gid);
   if (!path) return fail(Errc::kUnavailable, "no path");
+  cm::ConnectParams params;
+  params.to = {.lid = path->attr.dlid, .sl = path->attr.sl, .pkey = pkey_};
+  if (path->attr.global) params.to.gid = path->attr.dgid;
   if (!has_room(now)) {
     ++counters_.limited;
     return fail(Errc::kNoResources, "the limit of {} connections is reached",
@@ -97,9 +100,6 @@ Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport
     return tl::make_unexpected(made.error());
   }
   fabric::ConnectedQueue& queue = *made->queue;
-  cm::ConnectParams params;
-  params.to = {.lid = path->attr.dlid, .sl = path->attr.sl, .pkey = pkey_};
-  if (path->attr.global) params.to.gid = path->attr.dgid;
   params.service_id = wire::ipoib_service_id(p.form, key.qpn);
   params.transport = cm_transport(transport);
   params.qpn = queue.qpn();
@@ -184,64 +184,68 @@ void Connections::back_off(const PeerKey& key, TimePoint now) {
 
 // --- Requests of peers ---
 
+/// A request is believed only if the path to the GID that it names leads to its port. While that is
+/// not known, or if the peer may have moved, it waits for the SA.
+cm::Admission Connections::admit(const wire::CmReq& req, const fabric::MadAddress& from,
+                                 TimePoint since, TimePoint now) {
+  using What = cm::Admission::What;
+  now_ = now;
+  if (fault_of(req, from)) return {.what = What::kReject, .known = false};
+  const auto key = key_of(wire::requester(req));
+  if (leads_to(key.gid, from) == true) {
+    const auto it = peers_.find(key);
+    return {.what = What::kAccept, .known = it != peers_.end() && !it->second.users.empty()};
+  }
+  if (!around_.is_answered(key.gid, since, now)) return {.what = What::kWait, .known = false};
+  ++(around_.path_to(key.gid) ? counters_.elsewhere : counters_.no_path);
+  return {.what = What::kDrop, .known = false};
+}
+
 void Connections::on_request(cm::Handle handle, const wire::CmReq& req,
                              const fabric::MadAddress& from, TimePoint now) {
   now_ = now;
   ++counters_.incoming;
-  if (const RejReason fault = fault_of(req, from, now); fault != RejReason::kNone) {
-    static_cast<void>(manager_.reject(handle, fault, now));
-    return;
-  }
+  const auto refuse = [&](RejReason reason, std::uint64_t& counter) {
+    ++counter;
+    static_cast<void>(manager_.reject(handle, reason, now));
+  };
+  if (const auto fault = fault_of(req, from))
+    return refuse(fault->reason, counters_.*fault->counter);
+  // The path may have changed since admit().
   const auto key = key_of(wire::requester(req));
+  if (leads_to(key.gid, from) != true) return refuse(RejReason::kConsumer, counters_.elsewhere);
   const unsigned queue_pair = queue_pair_of(req.service_id);
   Peer& p = peer(key);
   if (wire::ipoib_service_of(req.service_id.host())->form == ServiceIdForm::kLinux)
     p.linux_habit = true;
-  if (!give_way(handle, key, queue_pair, now)) {
-    ++counters_.crossed;
-    static_cast<void>(manager_.reject(handle, RejReason::kConsumer, now));
-    return;
-  }
-  if (auto taken = take(handle, req, queue_pair, from, now); !taken) {
-    ++counters_.no_queue;
-    static_cast<void>(manager_.reject(handle, RejReason::kNoResources, now));
-    forget_if_idle(key);
-  }
+  if (!give_way(handle, key, queue_pair, now))
+    refuse(RejReason::kConsumer, counters_.crossed);
+  else if (!has_room(now))
+    refuse(RejReason::kNoResources, counters_.limited);
+  else if (!take(handle, req, queue_pair, from, now))
+    refuse(RejReason::kNoResources, counters_.no_queue);
+  forget_if_idle(key);
 }
 
-/// Returns the reason to refuse a request at one of the link's queue pairs, and counts it. kNone:
-/// accepted so far.
-RejReason Connections::fault_of(const wire::CmReq& req, const fabric::MadAddress& from,
-                                TimePoint now) {
+/// Returns the fault of a request at one of the link's queue pairs, regardless of its sender; empty:
+/// it has none.
+std::optional<Connections::Fault> Connections::fault_of(const wire::CmReq& req,
+                                                        const fabric::MadAddress& from) const {
   const bool rc = req.transport() == wire::CmTransport::kRc;
-  if (rc ? !config_.rc : !config_.uc) {
-    ++counters_.bad_transport;
-    return RejReason::kInvalidTransport;
-  }
+  if (rc ? !config_.rc : !config_.uc)
+    return Fault{RejReason::kInvalidTransport, &ConnectionCounters::bad_transport};
   const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
   const auto mtu = wire::connection_ip_mtu(config_.receive_mtu, said.receive_mtu.host());
   const auto requester = wire::requester(req);
   const bool own = std::ranges::any_of(own_addresses_, [&](const wire::LinkAddr& address) {
     return wire::HwAddr{address}.same_interface(requester);
   });
-  if (said.ud_qpn.host() <= 1 || mtu == 0 || own) {
-    ++counters_.bad_private_data;
-    return RejReason::kConsumer;
-  }
+  if (said.ud_qpn.host() <= 1 || mtu == 0 || own)
+    return Fault{RejReason::kConsumer, &ConnectionCounters::bad_private_data};
   const fabric::MadAddress answers_to{.lid = path_back(req, from).dlid};
-  const auto key = key_of(requester);
-  const bool elsewhere = is_elsewhere(key, from);
-  if (elsewhere || !fabric::same_port(answers_to, from, port_.lmc)) {
-    ++counters_.elsewhere;
-    // If it has moved, its next request succeeds.
-    if (elsewhere && refreshes_.allow(now)) ud_.refresh(wire::HwAddr{address_of(key)}, now);
-    return RejReason::kConsumer;
-  }
-  if (!has_room(now)) {
-    ++counters_.limited;
-    return RejReason::kNoResources;
-  }
-  return RejReason::kNone;
+  if (!fabric::same_port(answers_to, from, port_.lmc))
+    return Fault{RejReason::kConsumer, &ConnectionCounters::elsewhere};
+  return std::nullopt;
 }
 
 std::optional<bool> Connections::leads_to(const wire::Gid& gid,
@@ -251,18 +255,6 @@ std::optional<bool> Connections::leads_to(const wire::Gid& gid,
   fabric::MadAddress there{.lid = path->attr.dlid};
   if (path->attr.global) there.gid = path->attr.dgid;
   return fabric::same_port(there, port, port_.lmc);
-}
-
-/// True if that interface is not at the requester's port, according to its path, or else to a
-/// connection through another port. Then the requester is another one, or the path is out of date.
-bool Connections::is_elsewhere(const PeerKey& key, const fabric::MadAddress& from) const {
-  if (const auto here = leads_to(key.gid, from)) return !*here;
-  const auto it = peers_.find(key);
-  if (it == peers_.end()) return false;
-  return std::ranges::any_of(it->second.handles, [&](cm::Handle handle) {
-    const Connection& c = all_.at(handle);
-    return c.up && !c.over && !fabric::same_port(c.port, from, port_.lmc);
-  });
 }
 
 /// True if there is room for one more connection. At the limit, the oldest connection whose peer

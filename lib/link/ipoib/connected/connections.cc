@@ -196,8 +196,10 @@ void Connections::add_user(const wire::IpAddr& user, const wire::HwAddr& hw, Tim
   Peer& p = peer(key);
   p.lost_users = false;
   p.users.insert_or_assign(user, hw.link_addr().flags);
-  // The neighbour is installed after this: traffic to it shows later.
-  schedule(key, config_.open == OpenPolicy::kAlways ? now : now + kLook);
+  // The neighbour is installed after this: traffic to it shows later. A connection that it opened is
+  // sent on as soon as it is installed.
+  const bool soon = config_.open == OpenPolicy::kAlways || !p.handles.empty();
+  schedule(key, soon ? now : now + kLook);
 }
 
 void Connections::remove_user(const wire::IpAddr& user, const wire::HwAddr& hw) {

@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "lib/base/clock.h"
-#include "lib/base/rate_limiter.h"
 #include "lib/cm/manager.h"
 #include "lib/link/interface.h"
 #include "lib/link/ipoib/connected/connection_types.h"
@@ -36,6 +35,8 @@ namespace ipoib::link {
 struct ConnectionSurroundings {
   /// Path to a peer's port; empty: not known (yet).
   std::function<std::optional<PathTable::ReadyPath>(const wire::Gid&)> path_to;
+  /// PathTable::is_answered()
+  std::function<bool(const wire::Gid&, TimePoint since, TimePoint now)> is_answered;
   /// The last time a packet was sent to the neighbour.
   std::function<TimePoint(const wire::IpAddr&)> last_used;
   /// Number of queue pairs over whose workers new connections are spread.
@@ -117,9 +118,6 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   /// Interval of checks whether a silent UC peer still knows its connection: packets to a peer that
   /// has restarted are lost without notice.
   static constexpr Duration kSilence = std::chrono::seconds(3);
-  /// Rate and burst of the path queries that refused requests cause.
-  static constexpr Duration kRefreshInterval = std::chrono::milliseconds(10);
-  static constexpr std::uint32_t kRefreshBurst = 64;
 
   /// An interface of the fabric. Its flags octet may change and is not part of the key.
   struct PeerKey {
@@ -161,6 +159,8 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   };
 
   // cm::Consumer.
+  [[nodiscard]] cm::Admission admit(const wire::CmReq& req, const fabric::MadAddress& from,
+                                    TimePoint since, TimePoint now) override;
   void on_request(cm::Handle handle, const wire::CmReq& req, const fabric::MadAddress& from,
                   TimePoint now) override;
   void on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint now) override;
@@ -206,19 +206,24 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   [[nodiscard]] bool try_other_service(Peer& p, const cm::Closed& closed);
 
   // Answering.
-  [[nodiscard]] wire::RejReason fault_of(const wire::CmReq& req, const fabric::MadAddress& from,
-                                         TimePoint now);
-  [[nodiscard]] bool is_elsewhere(const PeerKey& key, const fabric::MadAddress& from) const;
+  /// The reason to refuse a request, and its counter.
+  struct Fault {
+    wire::RejReason reason;
+    std::uint64_t ConnectionCounters::*counter;
+  };
+  [[nodiscard]] std::optional<Fault> fault_of(const wire::CmReq& req,
+                                              const fabric::MadAddress& from) const;
   /// True if the path to the GID leads to this port; empty: no path is known.
   [[nodiscard]] std::optional<bool> leads_to(const wire::Gid& gid,
                                              const fabric::MadAddress& port) const;
   /// True if packets to the peer may be sent on the connection.
   [[nodiscard]] bool is_to_send(const Peer& p, const Connection& c) const;
-  [[nodiscard]] bool has_room(TimePoint now);
   [[nodiscard]] bool give_way(cm::Handle handle, const PeerKey& key, unsigned queue_pair,
                               TimePoint now);
   Status take(cm::Handle handle, const wire::CmReq& req, unsigned queue_pair,
               const fabric::MadAddress& from, TimePoint now);
+
+  [[nodiscard]] bool has_room(TimePoint now);
 
   Connection& add(cm::Handle handle, const Connection& connection, TimePoint now);
   void connection_up(Connection& c, TimePoint now);
@@ -255,7 +260,6 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   std::map<PeerKey, Peer> peers_;
   std::map<cm::Handle, Connection> all_;
   std::map<std::uint32_t, cm::Handle> by_qpn_;
-  RateLimiter refreshes_{kRefreshInterval, kRefreshBurst};
   std::map<std::uint64_t, cm::Handle> half_open_;  ///< Accepted, but the peer is not ready; by age.
   std::uint64_t next_serial_ = 1;
   std::size_t open_ = 0;  ///< Number of connections that are not over.

@@ -27,7 +27,7 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
       : manager{[this](const auto& to, const auto& mad) { return carry(to, mad, peer, 2); },
                 {.ca_guid = 1},
                 1},
-        peer{[this](const auto& to, const auto& mad) { return carry(to, mad, manager, 3); },
+        peer{[this](const auto& to, const auto& mad) { return carry(to, mad, manager, peer_lid); },
              {.ca_guid = 2},
              2},
         sim{link, 1, IpoibLink::Connected{hca, manager}} {
@@ -92,6 +92,30 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
     }
   }
 
+  /// A request of the peer for a connection.
+  [[nodiscard]] cm::ConnectParams request(std::uint32_t qpn) const {
+    cm::ConnectParams params;
+    params.to = {.lid = 2};
+    params.service_id = wire::ipoib_service_id(wire::ServiceIdForm::kIetf, 0x48);
+    params.qpn = qpn;
+    params.primary.local_lid.set(3);
+    params.primary.remote_lid.set(2);
+    params.primary.local_gid = hw.gid;
+    params.primary.set_subnet_local(true);
+    params.private_data = private_data();
+    return params;
+  }
+  /// The peer forgets its connections, and its last words are lost.
+  void crash() {
+    peer.detach(*this, sim.now);
+    listen(kPeerQpn);
+    wire_.clear();
+  }
+  /// True if the link has a connection that its peer has confirmed.
+  [[nodiscard]] bool is_up() const {
+    const auto rows = sim.link.connections()->list(sim.now);
+    return std::ranges::any_of(rows, [](const auto& row) { return row.state == "established"; });
+  }
   /// The peer requests a connection.
   void connect(const cm::ConnectParams& params) {
     EXPECT_TRUE(peer.connect(params, *this, sim.now));
@@ -114,6 +138,7 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
   void on_closed(cm::Handle, const cm::Closed& c, TimePoint) override { closed = c.reason; }
   void on_released(cm::Handle, TimePoint) override {}
 
+  std::uint16_t peer_lid = 3;
   FakeConnectionActions hca;
   std::vector<std::pair<cm::Manager*, fabric::ReceivedMad>> wire_;
   cm::Manager manager;
@@ -315,41 +340,80 @@ TEST_F(ConnectedLink, C16_AConnectionEndsWhenItsPeerHasMoved) {
   EXPECT_EQ(sim.actions.ahs.at(sim.sink.find(kPeer)->ah).dlid, 44);
 }
 
-/// The peer requests a connection before its address is known.
-TEST_F(ConnectedLink, C16_APeersConnectionIsSentOnOnceItsPathAgrees) {
+/// The peer requests a connection before its address is known. Another port has the GID that it
+/// names, or its own.
+TEST_F(ConnectedLink, C16_APeersRequestIsAcceptedIfItsPathAgrees) {
   for (const std::uint16_t lid : {std::uint16_t{44}, std::uint16_t{3}}) {
     SCOPED_TRACE(lid);
     sim.sa.paths[hw.gid].dlid.set(lid);
-    const auto octets = private_data();
-    cm::ConnectParams params;
-    params.to = {.lid = 2};
-    params.service_id = wire::ipoib_service_id(wire::ServiceIdForm::kIetf, 0x48);
-    params.qpn = 0x770U + lid;
-    params.primary.local_lid.set(3);
-    params.primary.remote_lid.set(2);
-    params.primary.local_gid = hw.gid;
-    params.primary.set_subnet_local(true);
-    params.private_data = octets;
-    connect(params);
+    const auto queries = sim.sa.path_queries.size();
+    connect(request(0x770U + lid));
     run_for(100ms);
+    EXPECT_EQ(sim.sa.path_queries.size(), queries + 1);
+    const bool agrees = lid == 3;
     auto rows = sim.link.connections()->list(sim.now);
-    ASSERT_EQ(rows.size(), 1U);
-    EXPECT_EQ(rows[0].state, "established");
-    EXPECT_FALSE(rows[0].sending);
-
+    ASSERT_EQ(rows.size(), agrees ? 1U : 0U);
+    EXPECT_EQ(hca.attempts, agrees ? 1U : 0U) << "queue pairs";
+    if (agrees) {
+      EXPECT_EQ(rows[0].state, "established");
+      EXPECT_FALSE(rows[0].sending);
+    } else {
+      EXPECT_EQ(sim.link.connections()->counters().elsewhere, 1U);
+    }
     sim.want(kPeer);
     sim.receive_arp_reply(hw, "10.0.0.2");
     run_for(100ms);
-    const bool agrees = lid == 3;
-    rows = sim.link.connections()->list(sim.now);
-    EXPECT_EQ(rows.size(), agrees ? 1U : 0U);
     EXPECT_EQ(sim.sink.find(kPeer)->mode, agrees ? NeighbourMode::kRc : NeighbourMode::kUd);
     EXPECT_FALSE(req) << "the link itself need not ask";
     if (agrees) continue;
+    EXPECT_FALSE(closed) << "there is no answer";
     ASSERT_TRUE(sim.link.remove_neighbour(kPeer));
     run_for(60s);  // The path is forgotten.
     closed.reset();
   }
+}
+
+/// A peer that has restarted with another LID, whether or not its former one is known.
+TEST_F(ConnectedLink, C16_APeerThatMovedIsAcceptedWithinASecond) {
+  for (const bool known : {true, false}) {
+    SCOPED_TRACE(known);
+    if (known) {
+      talk(3s);
+      ASSERT_TRUE(established);
+      ASSERT_EQ(sim.link.connections()->list(sim.now).size(), 1U);
+    } else {
+      ASSERT_TRUE(sim.link.remove_neighbour(kPeer));
+      run_for(120s);
+    }
+    crash();
+    established = false;
+    peer_lid = known ? 44 : 45;
+    sim.sa.paths[hw.gid].dlid.set(peer_lid);
+    auto params = request(0x900U + peer_lid);
+    params.primary.local_lid.set(peer_lid);
+    connect(params);
+    run_for(1100ms);
+    EXPECT_TRUE(is_up()) << "accepted, and the reply confirmed";
+    const auto rows = sim.link.connections()->list(sim.now);
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(hca.queues.at(rows[0].qpn)->receive.path.dlid, peer_lid);
+    EXPECT_EQ(sim.link.connections()->counters().ended_by(ConnectionEnd::kMoved), 1U);
+  }
+}
+
+/// The SA is silent, and the request is gone before it answers.
+TEST_F(ConnectedLink, C16_ANeighbourKeepsThePathOfARequest) {
+  sim.sa.silent = true;
+  connect(request(0x770));
+  run_for(100ms);
+  ASSERT_EQ(manager.waiting(), 1U);
+  sim.want(kPeer);
+  sim.receive_arp_reply(hw, "10.0.0.2");
+  run_for(8s);
+  sim.sa.silent = false;
+  run_for(5s);
+  ASSERT_NE(sim.sink.find(kPeer), nullptr);
+  EXPECT_EQ(sim.actions.ahs.at(sim.sink.find(kPeer)->ah).dlid, 3);
 }
 
 TEST_F(ConnectedLink, MtuOfTheLinkBoundsItsConnectionsToo) {

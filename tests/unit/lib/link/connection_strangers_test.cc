@@ -153,7 +153,7 @@ TEST_F(Strangers, C16_NobodyElseEndsAConnection) {
     req.primary.local_gid = b.address().gid;
     say(req, b.address().qpn.host(), 65'524);
   };
-  EXPECT_EQ(reason_for(as_the_peer), RejReason::kConsumer);
+  EXPECT_EQ(reason_for(as_the_peer), RejReason::kTimeout) << "its own; it gets no answer";
   EXPECT_GT(a.connections->counters().elsewhere, 0U);
   expect_untouched();
   // The request also carries the peer's channel adapter GUID and queue pair number.
@@ -164,12 +164,13 @@ TEST_F(Strangers, C16_NobodyElseEndsAConnection) {
               req.local_ca_guid.set(guid);
               req.local_qpn.set(theirs);
             }),
-            RejReason::kConsumer);
+            RejReason::kTimeout);
   EXPECT_EQ(a.manager->counters().refused_stale, 0U);
+  EXPECT_EQ(a.hca.attempts, 1U) << "no queue pair was made for them";
 }
 
-/// A stranger requests a connection in the name of a host that has none. While the path to that host
-/// is unknown, the stranger may send on it, as it may by UD, but gets no packet for the host.
+/// A stranger requests a connection in the name of a host that has none. It gets no queue pair, even
+/// while the path to that host is unknown.
 TEST_F(Strangers, C16_NobodyGetsThePacketsOfAnother) {
   SimSide& v = sim.add(never_idle());
   ConnectionConfig accepting = never_idle();
@@ -189,14 +190,15 @@ TEST_F(Strangers, C16_NobodyGetsThePacketsOfAnother) {
   EXPECT_GT(node.connections->counters().elsewhere, 0U);
 
   node.has_path = false;
-  sim.run_for(70s);
-  ASSERT_EQ(node.up().size(), 1U);
-  EXPECT_FALSE(node.up()[0].sending);
-  EXPECT_EQ(node.way_to(v).mode, NeighbourMode::kUd);
+  for (const bool silent : {true, false}) {
+    node.sa_answers = !silent;
+    sim.run_for(70s);
+    EXPECT_EQ(node.hca.attempts, 0U) << "queue pairs";
+    EXPECT_GT(
+        silent ? node.manager->counters().waited_too_long : node.connections->counters().no_path,
+        0U);
+  }
   node.has_path = true;
-  node.connections->on_path(wire::HwAddr{v.address()}, sim.now);
-  EXPECT_EQ(node.connections->size(), 0U);
-  EXPECT_EQ(node.connections->counters().ended_by(ConnectionEnd::kMoved), 1U);
   EXPECT_TRUE(node.told.empty());
   // The host itself.
   sim.meddle = nullptr;
@@ -293,51 +295,82 @@ TEST_F(Strangers, C16_AddressesWithoutConnectionsAreKeptByUd) {
   EXPECT_EQ(d.way_to(e).mode, NeighbourMode::kRc);
 }
 
-/// State is bounded: the oldest connections that never became ready are dropped, and established
-/// ones stay.
-TEST_F(Strangers, C12_AFloodOfRequestsIsBounded) {
-  ConnectionConfig few = rc();
-  few.max_connections = 8;
-  SimSide& d = sim.add(few);
-  d.meet(b);
-  b.meet(d);
-  b.talk(d);
-  sim.run_for(5s);
-  ASSERT_EQ(d.up().size(), 1U);
-  const std::uint32_t standing = d.up()[0].qpn;
+/// Side `d` has few connections, one of them established. The flooding side `m` sends only requests: it
+/// never completes a handshake, nor rejects the replies to forged requests.
+struct FloodedByStrangers : Strangers {
+  SimSide& d = sim.add(few());
+  std::uint32_t standing = 0;
 
-  m.meet(d);
-  m.talk(d);
-  // The flooding side sends only requests: it never completes a handshake, nor rejects the replies
-  // to forged requests.
-  sim.meddle = [this](std::uint16_t from, std::uint16_t, wire::CmMad& mad) {
-    return from != m.lid() || mad.attr() == CmAttr::kReq;
-  };
-  sim.run_for(2s);
-  auto requests = sim.all_sent<wire::CmReq>();
-  wire::CmReq req = requests.back();
-  for (std::uint32_t i = 0; i < 2000; ++i) {
+  static ConnectionConfig few() {
+    ConnectionConfig config = rc();
+    config.max_connections = 8;
+    return config;
+  }
+  void SetUp() override {
+    Strangers::SetUp();
+    d.meet(b);
+    b.meet(d);
+    b.talk(d);
+    sim.run_for(5s);
+    ASSERT_EQ(d.up().size(), 1U);
+    standing = d.up()[0].qpn;
+    m.meet(d);
+    m.talk(d);
+    sim.meddle = [this](std::uint16_t from, std::uint16_t, wire::CmMad& mad) {
+      return from != m.lid() || mad.attr() == CmAttr::kReq;
+    };
+    sim.run_for(2s);
+  }
+  /// Sends the request of `m` as the `i`-th of its kind, in the name of this GID.
+  void flood(std::uint32_t i, const wire::Gid& gid) {
+    auto req = sim.all_sent<wire::CmReq>().back();
     req.local_id.set(0x1000 + i);
     req.local_qpn.set(0x1000 + i);
     req.local_ca_guid.set(0xbad0'0000 + i);
-    req.primary.local_gid = wire::Gid::of(wire::kDefaultGidPrefix, 0xbad0'0000 + i);
-    const auto mad = wire::make_cm_mad(i, req);
-    sim.send(m.lid(), {.lid = d.lid()}, wire::bytes_of(mad));
+    req.primary.local_gid = gid;
+    say(req, 0x1000 + i, 65'524);
+    sim.send(m.lid(), {.lid = d.lid()}, wire::bytes_of(wire::make_cm_mad(i, req)));
+    sim.sent.pop_back();
     sim.run_for(1ms);
+  }
+  [[nodiscard]] bool has(std::uint32_t one) const {
+    const auto rows = d.up();
+    return std::ranges::find(rows, one, &ConnectionInfo::qpn) != rows.end();
+  }
+};
+
+TEST_F(FloodedByStrangers, C16_MadeUpNamesGetNoQueuePair) {
+  const auto before = d.hca.attempts;
+  for (std::uint32_t i = 0; i < 2000; ++i) {
+    flood(i, wire::Gid::of(wire::kDefaultGidPrefix, 0xbad0'0000 + i));
+    ASSERT_LE(d.manager->waiting(), 16U);
+  }
+  EXPECT_EQ(d.hca.attempts, before);
+  EXPECT_GE(d.connections->counters().no_path, 1000U);
+  EXPECT_TRUE(has(standing));
+}
+
+/// State is bounded: the oldest connections that never became ready are dropped, and established
+/// ones stay.
+TEST_F(FloodedByStrangers, C12_AFloodOfRequestsIsBounded) {
+  const auto before = d.hca.attempts;
+  for (std::uint32_t i = 0; i < 2000; ++i) {
+    flood(i, m.address().gid);
     ASSERT_LE(d.connections->size(), 8U);
     ASSERT_LE(d.queues(), 16U) << "those that are over included";
   }
   EXPECT_GE(d.connections->counters().ended_by(ConnectionEnd::kDropped), 100U);
-  ASSERT_EQ(d.up().size(), 1U);
-  EXPECT_EQ(d.up()[0].qpn, standing);
-  // After the flood an honest peer connects at once.
-  sim.meddle = nullptr;
-  sim.run_for(10s);
+  EXPECT_LE(d.hca.attempts - before, 256U + 2 * 50 + 10);
+  EXPECT_TRUE(has(standing));
+  // An honest peer connects at once.
   SimSide& honest = sim.add(rc());
+  d.meet(honest);
   honest.meet(d);
   honest.talk(d);
-  sim.run_for(5s);
+  for (std::uint32_t i = 2000; i < 4000; ++i) flood(i, m.address().gid);
   EXPECT_EQ(honest.way_to(d).mode, NeighbourMode::kRc);
+  m.talk(d, false);
+  sim.run_for(10s);
 }
 
 }  // namespace
