@@ -92,13 +92,14 @@ enum class ConnectionEnd : std::uint8_t {
   kPeer,      ///< The peer closed it.
   kStale,     ///< The peer has forgotten it.
   kIdle,
-  kUnwanted,  ///< Its neighbours are gone.
-  kReplaced,  ///< A newer connection with the same peer replaced it.
-  kMoved,     ///< The path to the peer leads to another port than that of the connection.
-  kDropped,   ///< The peer never became ready, and another connection needed its place.
-  kFailed,    ///< The queue pair failed: see fabric::QueueError.
-  kClosed,    ///< The operator closed it, or the link went down.
-  kRefused,   ///< This side refused: the peer's answer is invalid, or resources are missing.
+  kUnwanted,   ///< Its neighbours are gone.
+  kReplaced,   ///< A newer connection with the same peer replaced it.
+  kMoved,      ///< The path to the peer leads to another port than that of the connection.
+  kDropped,    ///< The peer never became ready, and another connection needed its place.
+  kDisplaced,  ///< It was unused, or one of many of its port, and another one needed its place.
+  kFailed,     ///< The queue pair failed: see fabric::QueueError.
+  kClosed,     ///< The operator closed it, or the link went down.
+  kRefused,    ///< This side refused: the peer's answer is invalid, or resources are missing.
   kCount
 };
 [[nodiscard]] std::string_view to_string(ConnectionEnd end);

@@ -89,7 +89,8 @@ Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport
   cm::ConnectParams params;
   params.to = {.lid = path->attr.dlid, .sl = path->attr.sl, .pkey = pkey_};
   if (path->attr.global) params.to.gid = path->attr.dgid;
-  if (!has_room(now)) {
+  // Without traffic on them, connections would only take turns.
+  if (!has_room(params.to, config_.open == OpenPolicy::kTraffic, now)) {
     ++counters_.limited;
     return fail(Errc::kNoResources, "the limit of {} connections is reached",
                 config_.max_connections);
@@ -220,7 +221,7 @@ void Connections::on_request(cm::Handle handle, const wire::CmReq& req,
     p.linux_habit = true;
   if (!give_way(handle, key, queue_pair, now))
     refuse(RejReason::kConsumer, counters_.crossed);
-  else if (!has_room(now))
+  else if (!has_room(from, true, now))
     refuse(RejReason::kNoResources, counters_.limited);
   else if (!take(handle, req, queue_pair, from, now))
     refuse(RejReason::kNoResources, counters_.no_queue);
@@ -255,18 +256,6 @@ std::optional<bool> Connections::leads_to(const wire::Gid& gid,
   fabric::MadAddress there{.lid = path->attr.dlid};
   if (path->attr.global) there.gid = path->attr.dgid;
   return fabric::same_port(there, port, port_.lmc);
-}
-
-/// True if there is room for one more connection. At the limit, the oldest connection whose peer
-/// never became ready is dropped for it. Ended connections keep their queue pairs for a while, and
-/// are limited too.
-bool Connections::has_room(TimePoint now) {
-  if (open_ >= config_.max_connections && !half_open_.empty()) {
-    const cm::Handle oldest = half_open_.begin()->second;
-    static_cast<void>(manager_.drop(oldest, now));  // It may be over, with the event still queued.
-    finish(all_.at(oldest), ConnectionEnd::kDropped, now);
-  }
-  return open_ < config_.max_connections && all_.size() < 2 * config_.max_connections;
 }
 
 /// Closes existing connections of the same name in favour of the peer's request. Returns false if the

@@ -57,6 +57,7 @@ std::string_view to_string(ConnectionEnd end) {
       "replaced",
       "peer moved",
       "never ready",
+      "displaced",
       "queue pair failed",
       "closed",
       "refused"};
@@ -339,7 +340,8 @@ Connections::Connection& Connections::add(cm::Handle handle, const Connection& c
   c.since = c.active_at = now;
   by_qpn_[c.queue->qpn()] = handle;
   peer(c.peer).handles.push_back(handle);
-  ++open_;
+  c.port_name = name_of(c.port);
+  count_port(c, true);
   return c;
 }
 
@@ -356,6 +358,7 @@ void Connections::connection_up(Connection& c, TimePoint now) {
   ++counters_.established;
   c.up = true;
   c.since = c.active_at = now;
+  uses_.set(by_qpn_.at(c.queue->qpn()), c.use, now);
   choose(c.peer, now);
 }
 
@@ -381,7 +384,8 @@ void Connections::close(cm::Handle handle, Connection& c, ConnectionEnd why, Tim
 
 void Connections::finish(Connection& c, ConnectionEnd why, TimePoint now) {
   if (std::exchange(c.over, true)) return;
-  --open_;
+  count_port(c, false);
+  uses_.set(by_qpn_.at(c.queue->qpn()), c.use, kNever);
   leave_half_open(c);
   ++counters_.ended[static_cast<std::size_t>(why)];
   const bool lasted = std::exchange(c.up, false) && now - c.since >= kLasted;
@@ -444,10 +448,7 @@ void Connections::check_use(TimePoint now) {
   use_check_ = now + use_period();
   for (auto& [handle, c] : all_) {
     if (!c.up || c.over) continue;
-    const auto counters = actions_.info(*c.queue).counters;
-    const bool sent = std::exchange(c.tx_messages, counters.tx_messages) != counters.tx_messages;
-    const bool heard = std::exchange(c.rx_messages, counters.rx_messages) != counters.rx_messages;
-    if (sent || heard) c.active_at = now;
+    const auto [sent, heard] = note_use(handle, c, now);
     if (now - c.active_at >= config_.idle)
       close(handle, c, ConnectionEnd::kIdle, now);
     else if (sent && !heard && c.queue->transport() == fabric::Transport::kUc)

@@ -143,6 +143,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     unsigned queue_pair = kRequestsFrom;  ///< Number of the UD queue pair in its handshake.
     unsigned served_by = 0;               ///< Number of the UD queue pair whose worker has it.
     fabric::MadAddress port{};            ///< The peer's, according to the messages' headers.
+    cm::PortName port_name{};             ///< That of `port`, set by add().
     bool active = false;
     bool up = false;
     bool over = false;
@@ -150,7 +151,8 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     std::uint32_t peer_qpn = 0;
     std::uint32_t peer_mtu = 0;  ///< The largest message that the peer accepts.
     TimePoint since{};
-    TimePoint active_at{};  ///< The last time a packet was seen on it.
+    TimePoint active_at{};   ///< The last time a packet was seen on it.
+    TimePoint use = kNever;  ///< Position in the order of `uses_`: active_at while it is up.
     // Message counts at the last check.
     std::uint64_t tx_messages = 0;
     std::uint64_t rx_messages = 0;
@@ -223,7 +225,19 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   Status take(cm::Handle handle, const wire::CmReq& req, unsigned queue_pair,
               const fabric::MadAddress& from, TimePoint now);
 
-  [[nodiscard]] bool has_room(TimePoint now);
+  // Room, in connection_room.cc.
+  [[nodiscard]] cm::PortName name_of(const fabric::MadAddress& port) const;
+  [[nodiscard]] bool has_room(const fabric::MadAddress& port, bool displaces, TimePoint now);
+  [[nodiscard]] bool drop_half_open(TimePoint now);
+  [[nodiscard]] std::optional<cm::Handle> longest_unused(TimePoint now);
+  [[nodiscard]] std::optional<cm::Handle> one_too_many(const cm::PortName& port) const;
+  struct Use {
+    bool sent = false;
+    bool heard = false;
+  };
+  /// Returns the use of the connection since the last call.
+  Use note_use(cm::Handle handle, Connection& c, TimePoint now);
+  void count_port(const Connection& c, bool more);
 
   Connection& add(cm::Handle handle, const Connection& connection, TimePoint now);
   void connection_up(Connection& c, TimePoint now);
@@ -263,6 +277,8 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   std::map<std::uint64_t, cm::Handle> half_open_;  ///< Accepted, but the peer is not ready; by age.
   std::uint64_t next_serial_ = 1;
   std::size_t open_ = 0;  ///< Number of connections that are not over.
+  std::map<cm::PortName, std::size_t> open_of_port_;
+  TimeOrder<cm::Handle> uses_;  ///< Connections that are up, the longest unused first.
   TimeOrder<PeerKey> peer_timers_;
   TimePoint use_check_ = kNever;
   TimePoint now_{};  ///< Latest time seen, for functions without a time argument.

@@ -333,6 +333,22 @@ struct FloodedByStrangers : Strangers {
     sim.sent.pop_back();
     sim.run_for(1ms);
   }
+  /// Makes the half-open connections of `m` established.
+  void complete() {
+    for (const ConnectionInfo& row : d.connections->list(sim.now))
+      if (row.state == "REP sent")
+        d.connections->on_queue_event({row.qpn, fabric::QueueEvent::Kind::kEstablished}, sim.now);
+    sim.run_for(1ms);
+  }
+  /// Time passes in which packets are received on all connections of `d` but one.
+  void use_all_but(std::uint32_t unused, Duration time) {
+    for (const TimePoint end = sim.now + time; sim.now < end; sim.run_for(1s))
+      for (const ConnectionInfo& row : d.up())
+        if (row.qpn != unused) ++d.queue(row.qpn).info.counters.rx_messages;
+  }
+  [[nodiscard]] std::uint64_t displaced() const {
+    return d.connections->counters().ended_by(ConnectionEnd::kDisplaced);
+  }
   [[nodiscard]] bool has(std::uint32_t one) const {
     const auto rows = d.up();
     return std::ranges::find(rows, one, &ConnectionInfo::qpn) != rows.end();
@@ -371,6 +387,54 @@ TEST_F(FloodedByStrangers, C12_AFloodOfRequestsIsBounded) {
   EXPECT_EQ(honest.way_to(d).mode, NeighbourMode::kRc);
   m.talk(d, false);
   sim.run_for(10s);
+}
+
+TEST_F(FloodedByStrangers, C16_UnusedConnectionsMakeRoomTheLongestUnusedFirst) {
+  for (std::uint32_t i = 0; i < 7; ++i) {
+    flood(i, m.address().gid);
+    complete();
+  }
+  ASSERT_EQ(d.connections->size(), 8U);
+  m.talk(d, false);
+  const auto rows = d.up();
+  const std::uint32_t first = rows[3].qpn;
+  use_all_but(first, 12s);
+  SimSide& honest = sim.add(rc());
+  d.meet(honest);
+  honest.meet(d);
+  honest.talk(d);
+  sim.run_for(3s);
+  EXPECT_EQ(honest.way_to(d).mode, NeighbourMode::kRc);
+  EXPECT_EQ(displaced(), 1U);
+  EXPECT_FALSE(has(first));
+  EXPECT_TRUE(has(standing));
+  EXPECT_EQ(d.connections->size(), 8U) << "the place of the victim is counted once";
+}
+
+/// All connections are in use. Those of a port with many make room for a port with none, and those of
+/// others do not make room for a port with many.
+TEST_F(FloodedByStrangers, C16_APortWithEverNewNamesPushesOutNoOther) {
+  for (std::uint32_t i = 0; i < 7; ++i) {
+    flood(i, m.address().gid);
+    complete();
+  }
+  ASSERT_EQ(d.connections->size(), 8U);
+  m.talk(d, false);
+  use_all_but(0, 12s);
+  const auto before = d.up();
+  for (std::uint32_t i = 100; i < 200; ++i) flood(i, m.address().gid);
+  EXPECT_EQ(displaced(), 0U);
+  EXPECT_EQ(d.up().size(), 8U);
+  EXPECT_GT(d.connections->counters().limited, 0U);
+  EXPECT_TRUE(has(standing));
+  SimSide& honest = sim.add(rc());
+  d.meet(honest);
+  honest.meet(d);
+  honest.talk(d);
+  sim.run_for(3s);
+  EXPECT_EQ(honest.way_to(d).mode, NeighbourMode::kRc);
+  EXPECT_EQ(displaced(), 1U);
+  EXPECT_TRUE(has(standing));
 }
 
 }  // namespace
