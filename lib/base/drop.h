@@ -58,6 +58,7 @@ enum class Drop : std::uint8_t {
   kIpTotalLength,
   kIpChecksum,
   kIpSourceCheck,    ///< The routes say that the source is elsewhere (source-check).
+  kIpFilter,         ///< A filter rule, or a fragment that hides its ports from the rules.
   kIpMartianSource,  ///< Source is multicast, broadcast, loopback, zero or an address of this node.
   kIpMartianDestination,  ///< Destination must not be forwarded (loopback, class E, link-local …).
   kIpMulticast,           ///< Multicast without a route.
@@ -142,6 +143,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ip_total_length",
                                                                         "ip_checksum",
                                                                         "ip_source_check",
+                                                                        "ip_filter",
                                                                         "ip_martian_source",
                                                                         "ip_martian_destination",
                                                                         "ip_multicast",

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/counters.h"
+#include "lib/fwd/filter/ip_filter.h"
 #include "lib/fwd/frame_heads.h"
 #include "lib/fwd/latency_recorder.h"
 #include "lib/fwd/punt.h"
@@ -45,6 +46,7 @@ struct Context {
         ns_per_cycle{1e9 / static_cast<double>(rte_get_tsc_hz())},
         counters(config.interfaces.size() + 1),
         trace{config},
+        filter{*config.settings, config.number},
         tx{config, counters, trace},
         punt{config, *neighbours, stats.punts, trace} {}
   Context(const Context&) = delete;
@@ -70,6 +72,7 @@ struct Context {
   std::vector<InterfaceCounters> counters;
   WorkerStats stats;
   Tracer trace;
+  IpFilter filter;
   Tx tx;
   Punt punt;
 

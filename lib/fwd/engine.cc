@@ -4,6 +4,7 @@
 #include <array>
 
 #include "lib/fwd/eth_input.h"
+#include "lib/fwd/filter/ip_filter.h"
 #include "lib/fwd/filter/source_check.h"
 #include "lib/fwd/ip6_input.h"
 #include "lib/fwd/ip_route.h"
@@ -38,6 +39,11 @@ struct Route {
   }
 };
 
+/// True if packets that arrive on the interface must pass filter rules.
+bool filters(const Context& c, const Ingress& in) noexcept {
+  return c.filter.scope(in.iface, FilterDirection::kIn) != 0;
+}
+
 template <auto kIp4, auto kIp6>
 struct Mode {
   static void ip4(Context& c, const Ingress& in, const Ip4Burst& ip) noexcept { kIp4(c, in, ip); }
@@ -59,6 +65,8 @@ template <class M>
   Burst groups;
   ip6_input(c, in, input.ip6_multicast.span(), LinkCast::kMulticast, forwarding, ip, groups);
   ip6_input(c, in, input.ip6.span(), LinkCast::kUnicast, forwarding, ip, groups);
+  if (filters(c, in)) [[unlikely]]
+    ip_filter6(c, in, ip, groups);
   if (groups.n != 0) multicast_input(c, in, groups, IpVersion::k6, forwarding);
   if (ip.n == 0) return;
   if (!forwarding) [[unlikely]]
@@ -84,6 +92,8 @@ void run_mode(Context& c, const Ingress& in, const Burst& rx, bool forwarding) n
     bin.add(input.ip4_groups.span(), Drop::kForwardingStopped);
     return;
   }
+  if (filters(c, in)) [[unlikely]]
+    ip_filter4(c, in, input.ip4, input.ip4_groups);
   if (input.ip4.n != 0) M::ip4(c, in, input.ip4);
   if (input.ip4_groups.n != 0) [[unlikely]]
     multicast_input(c, in, input.ip4_groups, IpVersion::k4, true);

@@ -44,7 +44,7 @@ struct V4 {
   static void push(Routed& out, rte_mbuf* m, const FlowTemplate& flow) noexcept {
     out.push(m, flow.dst4);
   }
-  static void send(Context& c, const Ingress& in, const Routed& pkts) noexcept {
+  static void send(Context& c, const Ingress& in, Routed& pkts) noexcept {
     ip4_route(c, in, pkts, Ttl::kKeep);
   }
 };
@@ -63,7 +63,7 @@ struct V6 {
     std::memcpy(&dst, &flow.header[offsetof(Hdr, dst)], sizeof(dst));
     out.push(m, dst);
   }
-  static void send(Context& c, const Ingress& in, const Routed& pkts) noexcept {
+  static void send(Context& c, const Ingress& in, Routed& pkts) noexcept {
     ip6_route(c, in, pkts, Ttl::kKeep);
   }
 };

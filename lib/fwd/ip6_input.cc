@@ -69,6 +69,8 @@ void special_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out,
   if (wire::is_link_local6(hdr.dst)) {
     const table::Delivery* const d = c.deliveries->lookup(in.iface, hdr.dst, hdr.src);
     if (d == nullptr || !d->local) return bin.add(m, Drop::kIp6Scope);
+    if (!c.filter.accepts<false>(m, in.iface, FilterDirection::kIn)) [[unlikely]]
+      return bin.add(m, Drop::kIpFilter);
     return ip6_deliver(c, in, m, false);
   }
   if (c.next_hops.get(c.prefixes6.lookup(hdr.dst)).kind == table::NextHopKind::kLocal)

@@ -237,6 +237,12 @@ template <class V>
     return nullptr;
   }
   Neighbour* const neighbour = find<V>(c, hop, pkts.dst[i]);
+  if (ttl == Ttl::kDecrement &&
+      !c.filter.accepts<V::kV4>(m, neighbour != nullptr ? neighbour->iface : hop.iface,
+                                FilterDirection::kOut)) [[unlikely]] {
+    bin.add(m, Drop::kIpFilter);
+    return nullptr;
+  }
   if (neighbour != nullptr && neighbour->state == NeighbourState::kValid) return neighbour;
   if (ttl == Ttl::kKeep || decrement_or_punt<V>(c, in, m))
     unresolved<V>(c, in, m, hop, neighbour, V::address(pkts.dst[i]), bin);
@@ -264,11 +270,37 @@ void look_up(Context& c, const typename V::Packets& pkts, Candidates& out) noexc
     trace_routes<V>(c, pkts, out);
 }
 
+/// Takes out the packets that the rules of their egress drop. Packets without a valid candidate pass
+/// the rules in lookup_slow().
+template <class V>
+[[gnu::noinline]] void filter_egress(Context& c, typename V::Packets& pkts, Candidates& candidates,
+                                     DropBin& bin) noexcept {
+  std::array<table::InterfaceId, kMaxBurst> egress;
+  for (std::size_t i = 0; i < pkts.n; ++i)
+    egress[i] = is_valid(candidates.to[i]) ? candidates.to[i]->iface : table::kNoInterface;
+  const std::uint64_t accepted =
+      c.filter.accepted<V::kV4>(pkts.span(), egress.data(), FilterDirection::kOut);
+  std::uint16_t kept = 0;
+  for (std::size_t i = 0; i < pkts.n; ++i) {
+    if ((accepted >> i & 1) == 0) {
+      bin.add(pkts.pkts[i], Drop::kIpFilter);
+      continue;
+    }
+    pkts.pkts[kept] = pkts.pkts[i];
+    pkts.dst[kept] = pkts.dst[i];
+    candidates.to[kept] = candidates.to[i];
+    candidates.next_hop[kept++] = candidates.next_hop[i];
+  }
+  pkts.n = kept;
+}
+
 template <class V, Ttl kTtl>
-void route_and_send(Context& c, const Ingress& in, const typename V::Packets& pkts) noexcept {
+void route_and_send(Context& c, const Ingress& in, typename V::Packets& pkts) noexcept {
   Candidates candidates;
   look_up<V>(c, pkts, candidates);
   DropBin bin{c.trace, in.counters.drops};
+  if (kTtl == Ttl::kDecrement && c.filter.has_egress()) [[unlikely]]
+    filter_egress<V>(c, pkts, candidates, bin);
   IpOutput<V::kType> output{c, in, bin};
   using H = std::conditional_t<kTtl == Ttl::kDecrement, Hops<V>, AnyHops>;
   // Only the first packet of a run may cause a redirect, so that packets that return to their link
@@ -302,12 +334,14 @@ void route_and_send(Context& c, const Ingress& in, const typename V::Packets& pk
 /// A separate function, because its arrays would enlarge the stack frame of every burst.
 template <class V>
 [[gnu::noinline]] void route_with_gro(Context& c, const Ingress& in,
-                                      const typename V::Packets& pkts) noexcept {
+                                      typename V::Packets& pkts) noexcept {
   Candidates candidates;
   look_up<V>(c, pkts, candidates);
   RoutedBurst routed;
   {
     DropBin bin{c.trace, in.counters.drops};
+    if (c.filter.has_egress()) [[unlikely]]
+      filter_egress<V>(c, pkts, candidates, bin);
     for (std::size_t i = 0; i < pkts.n; ++i) {
       rte_mbuf* const m = pkts.pkts[i];
       Neighbour* to = candidates.to[i];
@@ -324,8 +358,8 @@ template <class V>
 }
 
 template <class V>
-[[gnu::always_inline]] inline void route(Context& c, const Ingress& in,
-                                         const typename V::Packets& pkts, Ttl ttl) noexcept {
+[[gnu::always_inline]] inline void route(Context& c, const Ingress& in, typename V::Packets& pkts,
+                                         Ttl ttl) noexcept {
   if (ttl == Ttl::kKeep) return route_and_send<V, Ttl::kKeep>(c, in, pkts);
   if (gro_enabled(c, in)) [[unlikely]]
     return route_with_gro<V>(c, in, pkts);
@@ -334,11 +368,11 @@ template <class V>
 
 }  // namespace
 
-void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl) noexcept {
+void ip4_route(Context& c, const Ingress& in, Ip4Burst& pkts, Ttl ttl) noexcept {
   route<Route4>(c, in, pkts, ttl);
 }
 
-void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noexcept {
+void ip6_route(Context& c, const Ingress& in, Ip6Burst& pkts, Ttl ttl) noexcept {
   route<Route6>(c, in, pkts, ttl);
 }
 

@@ -16,13 +16,15 @@ enum class Ttl : std::uint8_t {
 };
 
 /// Take checked packets. Those whose neighbour is valid leave in order, with the TTL decremented
-/// unless it stays. Local packets, unresolved neighbours and ICMP errors are punted.
+/// unless it stays. Local packets, unresolved neighbours and ICMP errors are punted. Forwarded
+/// packets must pass the filter rules of their egress, also those that wait for their neighbour;
+/// the dropped ones are taken out of `pkts`.
 ///
-/// Errors: kIpNoRoute, kIpBlackhole, kIpTtlExceeded, kLinkDown, kNeighbourFailed, kNeighbourGone;
+/// Errors: kIpFilter, kIpNoRoute, kIpBlackhole, kIpTtlExceeded, kLinkDown, kNeighbourFailed, kNeighbourGone;
 ///         IPv4: kIpBroadcast; IPv6: kLocalUnsupported (a tentative address), those of ip6_deliver;
 ///         those of IpOutput and Punt.
-void ip4_route(Context& c, const Ingress& in, const Ip4Burst& pkts, Ttl ttl) noexcept;
-void ip6_route(Context& c, const Ingress& in, const Ip6Burst& pkts, Ttl ttl) noexcept;
+void ip4_route(Context& c, const Ingress& in, Ip4Burst& pkts, Ttl ttl) noexcept;
+void ip6_route(Context& c, const Ingress& in, Ip6Burst& pkts, Ttl ttl) noexcept;
 
 /// Takes checked packets while forwarding is off: those for this node are punted, the others are
 /// dropped as kForwardingStopped.

@@ -13,6 +13,7 @@ namespace ipoib::fwd {
 
 struct Ip4Traits {
   using Hdr = wire::Ipv4Hdr;
+  static constexpr bool kV4 = true;
   static constexpr wire::EtherType kType = wire::EtherType::kIpv4;
 
   static wire::IpAddr source(const Hdr& hdr) noexcept { return wire::IpAddr::v4(hdr.src.host()); }
@@ -32,6 +33,7 @@ struct Ip4Traits {
 
 struct Ip6Traits {
   using Hdr = wire::Ipv6Hdr;
+  static constexpr bool kV4 = false;
   static constexpr wire::EtherType kType = wire::EtherType::kIpv6;
 
   static wire::IpAddr source(const Hdr& hdr) noexcept { return hdr.src; }

@@ -54,11 +54,18 @@ bool same_destination(const Neighbour& a, const Neighbour& b) noexcept {
   return a.ah == b.ah && (a.mode != table::NeighbourMode::kEthernet || a.mac == b.mac);
 }
 
+/// Forwarded packets pass the filter rules of their egress.
+enum class Origin : bool { kManagement, kForwarded };
+
 /// Sends packets, in bursts, to neighbours that it looks up by interface and destination.
 template <class V>
 class Sender {
  public:
-  Sender(Context& c, const Ingress& in, DropBin& bin) noexcept : c_{c}, in_{in}, bin_{bin} {}
+  Sender(Context& c, const Ingress& in, DropBin& bin, Origin origin) noexcept
+      : c_{c},
+        in_{in},
+        bin_{bin},
+        has_rules_{origin == Origin::kForwarded && c.filter.has_egress()} {}
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
   ~Sender() { flush(); }
@@ -103,12 +110,14 @@ class Sender {
   void select(InterfaceId iface) noexcept {
     const InterfaceEntry& entry = c_.interfaces[iface];
     iface_ = iface;
-    plain_ = entry.is_up() && !entry.copy_to_routers.load(std::memory_order_relaxed);
+    plain_ = entry.is_up() && !entry.copy_to_routers.load(std::memory_order_relaxed) && !has_rules_;
   }
   [[gnu::noinline]] void find_and_send(rte_mbuf* m, InterfaceId iface,
                                        NeighbourIndex& likely) noexcept {
     const InterfaceEntry& entry = c_.interfaces[iface];
     if (!entry.is_up()) return bin_.add(m, Drop::kLinkDown);
+    if (has_rules_ && !c_.filter.accepts<V::kV4>(m, iface, FilterDirection::kOut))
+      return bin_.add(m, Drop::kIpFilter);
     const IpAddr to = V::destination(*rte_pktmbuf_mtod(m, const typename V::Hdr*));
     Neighbour* const neighbour = c_.neighbours->lookup(iface, to);
     likely = neighbour != nullptr ? c_.neighbours->index_of(*neighbour) : table::kNoNeighbour;
@@ -143,7 +152,9 @@ class Sender {
   const Ingress& in_;
   DropBin& bin_;
   InterfaceId iface_ = table::kNoInterface;  ///< Interface of the last packet.
-  bool plain_ = false;  ///< It is up, and no packet is copied to its all-routers group.
+  /// It is up, no packet is copied to its all-routers group, and no rules are for packets that leave.
+  bool plain_ = false;
+  bool has_rules_;  ///< The packets must pass rules.
   RoutedBurst burst_;
 };
 
@@ -238,7 +249,7 @@ template <class V>
 void input(Context& c, const Ingress& in, const Burst& pkts, bool forwarding) noexcept {
   expects(in.iface < c.interfaces.size(), "the packets came by an interface");
   DropBin bin{c.trace, in.counters.drops};
-  Sender<V> sender{c, in, bin};
+  Sender<V> sender{c, in, bin, Origin::kForwarded};
   std::array<table::DeliveryTable::Hash, kMaxBurst> hashes;
   for (std::size_t i = 0; i < pkts.n; ++i) {
     const auto& hdr = *rte_pktmbuf_mtod(pkts.pkts[i], const typename V::Hdr*);
@@ -261,7 +272,7 @@ void input(Context& c, const Ingress& in, const Burst& pkts, bool forwarding) no
 template <class V>
 void send_one(Context& c, const Ingress& in, DropBin& bin, rte_mbuf* m, InterfaceId iface,
               bool to_routers) noexcept {
-  Sender<V> sender{c, in, bin};
+  Sender<V> sender{c, in, bin, Origin::kManagement};
   NeighbourIndex unknown = table::kNoNeighbour;
   if (to_routers)
     sender.send_to_routers(m, iface);

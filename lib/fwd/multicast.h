@@ -20,7 +20,9 @@ enum class IpVersion : std::uint8_t { k4, k6 };
 /// links do not loop it. `forwarding` off: only delivery to this node. On interfaces of a multicast
 /// router, IGMP and MLD to any group are punted and not forwarded.
 ///
-/// Errors: kIpMulticast (no delivery, or none beyond link-local scope), kIpMulticastRpf (arrived on
+/// Each copy must pass the filter rules of its egress.
+///
+/// Errors: kIpMulticast (no delivery, or none beyond link-local scope), kIpFilter, kIpMulticastRpf (arrived on
 ///         another interface than the one that leads to its source), kIpTtlExceeded (without an
 ///         ICMP error), kNoMbuf, kLinkDown, kGroupAbsent, and those of ip6_deliver, the output
 ///         stages and Punt. Each copy that fails counts its own drop; interfaces that scope, TTL or

@@ -140,6 +140,7 @@ void Worker::begin_loop(std::uint64_t tsc) noexcept {
   }
   s.loop_tsc = tsc;
   s.context.punt.begin_loop(tsc);
+  s.context.filter.begin_loop();
   for (; tsc >= s.next_second_tsc; s.next_second_tsc += s.tsc_hz) ++s.context.now_s;
 }
 

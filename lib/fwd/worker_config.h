@@ -110,6 +110,7 @@ struct alignas(64) InterfaceEntry {
 };
 static_assert(sizeof(InterfaceEntry) == 64);
 
+class FilterTable;
 class Generator;
 
 /// Settings that the CLI may change while workers run; all workers share them. Writer: management
@@ -128,6 +129,9 @@ struct alignas(64) Settings {
   /// Generator of test packets. Stored with release, after the packets are prepared; freed only
   /// when every worker has passed a quiescent state since it was replaced.
   std::atomic<const Generator*> generator{nullptr};
+  /// Packet filters; null: none. Stored with release; freed only when every worker has passed a
+  /// quiescent state since it was replaced. Workers write its counters.
+  std::atomic<FilterTable*> filters{nullptr};
 };
 
 /// Limits of the packets of each kind that all workers together punt per interval, so that no storm
