@@ -22,6 +22,18 @@ std::size_t bucket_count(std::size_t paths) {
   return std::bit_ceil(std::max(kMinBuckets, paths * kBucketsPerPath));
 }
 
+/// Interfaces of the gateways, each once.
+std::set<InterfaceId> interfaces_of(const std::vector<NextHops::Gateway>& via) {
+  std::set<InterfaceId> interfaces;
+  for (const NextHops::Gateway& gateway : via) interfaces.insert(gateway.first);
+  return interfaces;
+}
+
+/// Slots of a group: its own, its buckets, its interfaces, and their end.
+std::size_t slots_of(const std::vector<NextHops::Gateway>& via) {
+  return 1 + bucket_count(via.size()) + interfaces_of(via).size() + 1;
+}
+
 }  // namespace
 
 NextHops::NextHops(RouteSink& sink)
@@ -126,19 +138,20 @@ Result<NextHopIndex> NextHops::use_group(const std::vector<Gateway>& via) {
     return it->second;
   }
   Group group{via, 1, table::kNoInterface, Buckets{via.size(), bucket_count(via.size())}};
-  auto index = allocate(1 + group.buckets.size());
+  auto index = allocate(slots_of(via));
   if (!index) return index;
   for (std::size_t i = 0; i < via.size(); ++i) {
     const auto gateway = use_gateway(via[i]);
     if (gateway) continue;
     for (std::size_t used = 0; used < i; ++used) release_gateway(via[used]);
-    free_.put_back(*index, 1 + group.buckets.size());
+    free_.put_back(*index, slots_of(via));
     return tl::make_unexpected(gateway.error());
   }
   for (const Gateway& gateway : via) gateways_.at(gateway).groups.insert(*index);
   group.buckets.deal(alive(group));
   group.iface = reverse_interface(group);
   write_buckets(*index, group);
+  write_interfaces(*index, group);
   write_group(*index, group);
   groups_.emplace(*index, std::move(group));
   group_index_.emplace(via, *index);
@@ -151,7 +164,7 @@ void NextHops::release_group(NextHopIndex index) {
   const Group group = std::move(it->second);
   groups_.erase(it);
   group_index_.erase(group.via);
-  retire(index, 1 + group.buckets.size());
+  retire(index, slots_of(group.via));
   for (const Gateway& gateway : group.via) {
     gateways_.at(gateway).groups.erase(index);
     release_gateway(gateway);
@@ -168,6 +181,14 @@ void NextHops::write_buckets(NextHopIndex index, const Group& group) {
   for (std::size_t i = 0; i < group.buckets.size(); ++i)
     sink_.set_next_hop(index + 1 + static_cast<NextHopIndex>(i),
                        hop_of(group.via[group.buckets.path_of(i)]));
+}
+
+/// The check of sources asks for them. They stay as long as the group.
+void NextHops::write_interfaces(NextHopIndex index, const Group& group) {
+  NextHopIndex at = index + 1 + static_cast<NextHopIndex>(group.buckets.size());
+  for (const InterfaceId iface : interfaces_of(group.via))
+    sink_.set_next_hop(at++, {NextHopKind::kConnected, 0, iface, table::kNoNeighbour});
+  sink_.set_next_hop(at, NextHop{});
 }
 
 // --- Liveness ---

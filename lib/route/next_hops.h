@@ -83,6 +83,7 @@ class NextHops {
   [[nodiscard]] table::NextHop hop_of(const Gateway& gateway) const;
   void write_group(table::NextHopIndex index, const Group& group);
   void write_buckets(table::NextHopIndex index, const Group& group);
+  void write_interfaces(table::NextHopIndex index, const Group& group);
 
   Result<table::NextHopIndex> allocate(std::size_t n);
   void retire(table::NextHopIndex first, std::size_t n);

@@ -27,7 +27,9 @@ enum class NextHopKind : std::uint8_t {
   kUnreachable,  ///< Dropped, ICMP host unreachable.
   kGroup,        ///< ECMP: `neighbour` is the number of the first of 2^bucket_bits buckets, each a
                  ///< next hop. A hash of addresses, protocol, ports and IPv6 flow label chooses the
-                 ///< bucket, so that a flow keeps its path until its bucket is rewritten.
+                 ///< bucket, so that a flow keeps its path until its bucket is rewritten. Behind
+                 ///< the buckets each interface of a path, also of one that is not used now, has
+                 ///< a kConnected slot; a kNone slot ends them.
 };
 
 /// True for an address of this node, also for one that is not in use.

@@ -13,11 +13,13 @@ using table::NextHop;
 using table::NextHopIndex;
 using table::NextHopKind;
 
-/// True if one of the paths of a group leaves by the interface.
+/// True if one of the configured paths of a group leaves by the interface. A gateway that does not
+/// answer may still send.
 bool has_path(const Context& c, const NextHop& group, InterfaceId iface) noexcept {
-  for (std::uint32_t i = 0; i < 1U << group.bucket_bits; ++i) {
-    const NextHopIndex bucket = group.neighbour + i;
-    if (bucket < table::kMaxNextHops && c.next_hops.get(bucket).iface == iface) return true;
+  for (NextHopIndex i = group.neighbour + (1U << group.bucket_bits); i < table::kMaxNextHops; ++i) {
+    const NextHop slot = c.next_hops.get(i);
+    if (slot.kind != NextHopKind::kConnected) break;
+    if (slot.iface == iface) return true;
   }
   return false;
 }

@@ -28,17 +28,22 @@ class SourceCheckTest : public WorkerFixture {
     add_route("172.17.0.0/16", {NextHopKind::kGateway, 0, kEth1, 3});
     add_route("172.18.0.0/16", {NextHopKind::kBlackhole, 0, table::kNoInterface, kNoNeighbour});
     add_route("172.19.0.0/16", {NextHopKind::kUnreachable, 0, table::kNoInterface, kNoNeighbour});
-    // Two paths, by eth1 and eth0, and two by eth1 and ib1.
-    set_group("172.20.0.0/16", 100, {kEth1, kEth0});
-    set_group("172.21.0.0/16", 200, {kEth1, kIb1});
+    // Two paths, by eth1 and eth0, and two by eth1 and ib1. In the third group the gateway behind eth0
+    // does not answer.
+    set_group("172.20.0.0/16", 100, {kEth1, kEth0}, {kEth0, kEth1});
+    set_group("172.21.0.0/16", 200, {kEth1, kIb1}, {kEth1, kIb1});
+    set_group("172.22.0.0/16", 300, {kEth1, kEth1}, {kEth0, kEth1});
     add_route("fd00:16::/32", {NextHopKind::kConnected, 0, kEth1, kNoNeighbour});
     loop();
   }
   void set_group(std::string_view prefix, table::NextHopIndex first,
-                 const std::vector<table::InterfaceId>& paths) {
-    for (std::size_t i = 0; i < paths.size(); ++i)
-      hops.set(first + static_cast<table::NextHopIndex>(i),
-               {NextHopKind::kGateway, 0, paths[i], kNoNeighbour});
+                 const std::vector<table::InterfaceId>& paths,
+                 const std::vector<table::InterfaceId>& interfaces) {
+    table::NextHopIndex at = first;
+    for (const auto iface : paths) hops.set(at++, {NextHopKind::kGateway, 0, iface, kNoNeighbour});
+    for (const auto iface : interfaces)
+      hops.set(at++, {NextHopKind::kConnected, 0, iface, kNoNeighbour});
+    hops.set(at, {});
     add_route(prefix, {NextHopKind::kGroup, 1, kEth1, first});
   }
   void check(SourceCheck how) { entries[kEth0].source_check = how; }
@@ -59,7 +64,7 @@ class SourceCheckTest : public WorkerFixture {
 TEST_F(SourceCheckTest, P05_StrictTakesPacketsFromTheInterfaceOfTheRoute) {
   check(SourceCheck::kStrict);
   for (const char* source :
-       {"192.168.1.10", "192.168.1.9", "172.16.0.1", "172.20.0.1", "fd00:1::10"})
+       {"192.168.1.10", "192.168.1.9", "172.16.0.1", "172.20.0.1", "172.22.0.1", "fd00:1::10"})
     EXPECT_TRUE(passes(source)) << source;
   for (const char* source : {"192.168.2.10", "192.168.2.9", "172.17.0.1", "172.18.0.1",
                              "172.19.0.1", "172.21.0.1", "8.8.8.8", "10.0.0.2", "10.0.255.255",

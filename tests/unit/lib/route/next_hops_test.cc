@@ -115,6 +115,26 @@ TEST_F(NextHopsTest, FlowsLeaveADeadGatewayAndNoOthersMove) {
   }
 }
 
+/// Packets of a gateway that does not answer may still arrive: the check of sources needs to know its
+/// interface.
+TEST_F(NextHopsTest, P05_InterfacesOfDeadGatewaysStayBehindTheBuckets) {
+  const auto interfaces_of = [this](NextHopIndex group) {
+    const NextHop hop = sink.hops.get(group);
+    std::vector<table::InterfaceId> found;
+    NextHopIndex at = hop.neighbour + (1U << hop.bucket_bits);
+    for (; sink.hops.get(at).kind == NextHopKind::kConnected; ++at)
+      found.push_back(sink.hops.get(at).iface);
+    EXPECT_EQ(sink.hops.get(at), NextHop{});
+    return found;
+  };
+  const auto group = *next_hops->use({b, a, c}), one_link = *next_hops->use({b, c});
+  EXPECT_EQ(interfaces_of(group), (std::vector<table::InterfaceId>{0, 1}));
+  EXPECT_EQ(interfaces_of(one_link), std::vector<table::InterfaceId>{1});
+  next_hops->neighbour_heard(a, false);
+  next_hops->interface_changed(0, false);
+  EXPECT_EQ(interfaces_of(group), (std::vector<table::InterfaceId>{0, 1}));
+}
+
 TEST_F(NextHopsTest, AGatewayThatFailsLeavesEveryGroupItIsIn) {
   const auto ab = *next_hops->use({a, b}), abc = *next_hops->use({a, b, c}),
              bc = *next_hops->use({b, c});
