@@ -14,6 +14,7 @@
 #include "lib/fwd/generator_config.h"
 #include "lib/fwd/modes.h"
 #include "lib/link/interface_config.h"
+#include "lib/mgmt/filter_config.h"
 #include "lib/mgmt/mad_config.h"
 #include "lib/wire/ip.h"
 
@@ -164,6 +165,7 @@ struct NodeConfig {
   std::vector<PortConfig> ports;
   std::vector<RouteConfig> routes;
   std::vector<MulticastRouteConfig> multicast_routes;
+  std::vector<FilterConfig> filters;
   std::vector<NeighbourEntryConfig> neighbours;
   std::vector<RarpEntryConfig> rarp;
   SubnetConfig subnet;

@@ -2,17 +2,21 @@
 // The commands to a node: interfaces, devices, neighbours, groups, routes, captures.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "lib/base/result.h"
 #include "lib/cm/cm_info.h"
 #include "lib/fabric/fabric_types.h"
+#include "lib/fwd/modes.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::mgmt {
 
+struct FilterConfig;
 struct MulticastRouteConfig;
 struct NeighbourEntryConfig;
 struct RouteConfig;
@@ -33,6 +37,8 @@ class NodeControl {
   /// Sets the largest IP packet of a link or port, octets; NodeView::config() has the value of a
   /// port. kInvalidArgument and kUnavailable say what is allowed.
   virtual Status set_mtu(std::string_view name, std::uint16_t mtu) = 0;
+  /// Sets the check of the sources of packets that arrive. kNotFound.
+  virtual Status set_source_check(std::string_view name, fwd::SourceCheck check) = 0;
   /// Spreads the neighbours and groups of a link over its first `n` UD queue pairs. kNotFound;
   /// kInvalidArgument: the link has fewer.
   virtual Status set_queues(std::string_view link, unsigned n) = 0;
@@ -58,6 +64,12 @@ class NodeControl {
   virtual Status add_multicast_route(const MulticastRouteConfig& route) = 0;
   /// Groups, source and `in` identify the route.
   virtual Status remove_multicast_route(const MulticastRouteConfig& route) = 0;
+
+  /// Inserts a filter rule as number `number`, from 1; none: at the end. It is in effect when its
+  /// row says so. Errors: those of FilterList::add().
+  virtual Status add_filter(const FilterConfig& filter, std::optional<std::size_t> number) = 0;
+  /// kNotFound: there is no such rule.
+  virtual Status remove_filter(std::size_t number) = 0;
 
   /// Writes every frame on every HCA's wire to `path` (pcap of ERF records) until capture_stop(),
   /// or until the file would be longer than `limit` octets (0: no limit).

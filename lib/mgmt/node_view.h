@@ -11,6 +11,7 @@
 
 namespace ipoib::mgmt {
 
+struct FilterInfo;
 struct NodeConfig;
 
 /// Management lcore only. Implemented by NodeViewImpl, and by a fake in the tests of app/.
@@ -40,6 +41,8 @@ class NodeView {
   /// Multicast groups; `iface` empty: of all interfaces.
   [[nodiscard]] virtual std::vector<link::GroupInfo> groups(std::string_view iface) const = 0;
   [[nodiscard]] virtual std::vector<MulticastRouteInfo> multicast_routes() const = 0;
+  /// Filter rules in order.
+  [[nodiscard]] virtual std::vector<FilterInfo> filters() const = 0;
   [[nodiscard]] virtual std::vector<SaInfo> subnet_administration() const = 0;
 };
 

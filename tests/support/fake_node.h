@@ -38,6 +38,7 @@ struct FakeView final : mgmt::NodeView, Fake {
   }
   std::vector<link::GroupInfo> groups(Text i) const override { return rows_of(i, rows.groups); }
   std::vector<mgmt::MulticastRouteInfo> multicast_routes() const override { return rows.mroutes; }
+  std::vector<mgmt::FilterInfo> filters() const override { return rows.filters; }
   std::vector<mgmt::SaInfo> subnet_administration() const override { return rows.sa; }
 };
 
@@ -82,6 +83,13 @@ struct FakeControl final : mgmt::NodeControl, Fake {
   Status remove_route(const wire::IpPrefix& to) override { return note("route del", to); }
   Status add_multicast_route(const Mroute& r) override { return note("mroute add", r); }
   Status remove_multicast_route(const Mroute& r) override { return note("mroute del", r); }
+  Status add_filter(const mgmt::FilterConfig& f, std::optional<std::size_t> number) override {
+    return note("filter add", f, "at", number.value_or(0));
+  }
+  Status remove_filter(std::size_t number) override { return note("filter del", number); }
+  Status set_source_check(Text n, fwd::SourceCheck check) override {
+    return note(n, "source-check", static_cast<int>(check));
+  }
   Status capture_start(const std::string& path, std::uint64_t limit) override {
     return note("capture", path, "limit", limit);
   }

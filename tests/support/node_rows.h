@@ -74,6 +74,7 @@ struct NodeRows {
   std::vector<link::GroupInfo> groups;
   std::vector<link::ConnectionInfo> connections;
   std::vector<mgmt::MulticastRouteInfo> mroutes;
+  std::vector<mgmt::FilterInfo> filters;
   std::vector<mgmt::SaInfo> sa;
   std::vector<mgmt::WorkerInfo> workers;
   std::vector<std::uint64_t> worker_loops;
@@ -131,6 +132,17 @@ inline mgmt::NodeTotals totals_of(const NodeRows& rows) {
 
 /// Adds one row of each kind.
 inline void fill(NodeRows& rows) {
+  rows.filters = {
+      {.number = 1,
+       .config = {"eth0",
+                  {.source = *wire::parse_prefix("10.9.0.0/16"),
+                   .protocol = 6,
+                   .destination_ports = fwd::PortRange{20, 22}}},
+       .packets = 14,
+       .active = true},
+      {.number = 2,
+       .config = {
+           "", {.direction = fwd::FilterDirection::kOut, .action = fwd::FilterAction::kAccept}}}};
   mgmt::LinkInfo link;
   link.name = "ib0";
   link.state = "up";

@@ -44,6 +44,19 @@ inline std::string words_of(const mgmt::MulticastRouteConfig& r) {
       fmt::format("{} from {} {}", wire::to_string(r.groups), wire::to_string(r.source), r.in);
   return r.out.empty() ? text : fmt::format("{} -> {}", text, fmt::join(r.out, " "));
 }
+/// A member without a value is a star.
+inline std::string words_of(const mgmt::FilterConfig& f) {
+  const auto prefix = [](const auto& p) { return p ? wire::to_string(*p) : "*"; };
+  const auto ports = [](const auto& p) {
+    return p ? fmt::format("{}-{}", p->first, p->last) : "*";
+  };
+  const fwd::FilterRule& r = f.rule;
+  return fmt::format("[{}] {} {} {} {} {} {} {}", f.iface,
+                     fwd::kFilterDirectionNames[static_cast<std::size_t>(r.direction)],
+                     fwd::kFilterActionNames[static_cast<std::size_t>(r.action)], prefix(r.source),
+                     prefix(r.destination), r.protocol ? fmt::format("{}", *r.protocol) : "*",
+                     ports(r.source_ports), ports(r.destination_ports));
+}
 inline std::string words_of(const fabric::PortChange& c) {
   std::string text;
   if (c.lid) text += fmt::format(" lid {}", *c.lid);

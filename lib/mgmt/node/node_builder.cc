@@ -154,11 +154,33 @@ Status add_routes(NodeParts& parts, NodeControl& control) {
   return {};
 }
 
+Status add_filters(NodeParts& parts) {
+  const fwd::FilterTable::Shape shape{.interfaces = parts.interfaces.size(),
+                                      .workers = parts.config.worker.count,
+                                      .socket = SOCKET_ID_ANY};
+  parts.filters = std::make_unique<FilterList>(FilterList::Surroundings{
+      .settings = parts.tables.settings,
+      .grace = fabric::Grace{parts.tables.rcu.get()},
+      .interface_of =
+          [&parts](std::string_view name) {
+            const InterfaceSlot* const slot = parts.interfaces.find(name);
+            return slot != nullptr ? slot->control->id() : table::kNoInterface;
+          },
+      .compile =
+          [shape](const FilterList::Rules& rules) {
+            return fwd::FilterTable::create(rules, shape);
+          },
+      .start_thread = run_on_control_thread,
+      .wake = [&parts] { parts.loop->post([] {}); }});
+  return parts.filters->begin_with(parts.config.filters);
+}
+
 /// Brings a new node into its configured state.
 Status configure(NodeAssembly& node) {
   NodeParts& parts = *node.parts;
   if (auto s = add_groups(parts); !s) return s;
   if (auto s = add_routes(parts, node.control); !s) return s;
+  if (auto s = add_filters(parts); !s) return s;
   fwd::Settings& settings = parts.tables.settings;
   settings.burst.store(static_cast<std::uint16_t>(parts.config.worker.burst));
   settings.idle.store(parts.config.worker.idle);

@@ -77,6 +77,35 @@ Status NodeControlImpl::set_queues(std::string_view link, unsigned n) {
   return no_interface(link);
 }
 
+Status NodeControlImpl::set_source_check(std::string_view name, fwd::SourceCheck check) {
+  parts_.loop->expects_own_lcore();
+  const InterfaceSlot* slot = parts_.interfaces.find(name);
+  if (slot == nullptr) return no_interface(name);
+  parts_.tables.entries[slot->control->id()].source_check.store(check, std::memory_order_relaxed);
+  for (PortConfig& p : parts_.config.ports)
+    if (p.name == name) p.ip.source_check = check;
+  for (LinkConfigEntry& l : parts_.config.links)
+    if (l.name == name) l.ip.source_check = check;
+  return {};
+}
+
+Status NodeControlImpl::add_filter(const FilterConfig& filter, std::optional<std::size_t> number) {
+  parts_.loop->expects_own_lcore();
+  if (auto added = parts_.filters->add(filter, number); !added) return added;
+  auto& rules = parts_.config.filters;
+  const std::size_t place = number.value_or(rules.size() + 1) - 1;
+  rules.insert(rules.begin() + static_cast<std::ptrdiff_t>(place), filter);
+  return {};
+}
+
+Status NodeControlImpl::remove_filter(std::size_t number) {
+  parts_.loop->expects_own_lcore();
+  if (auto removed = parts_.filters->remove(number); !removed) return removed;
+  auto& rules = parts_.config.filters;
+  rules.erase(rules.begin() + static_cast<std::ptrdiff_t>(number - 1));
+  return {};
+}
+
 Status NodeControlImpl::close_connection(std::string_view link, cm::Handle connection) {
   parts_.loop->expects_own_lcore();
   for (const auto& l : parts_.links) {

@@ -2,7 +2,9 @@
 // Passes commands on to the parts of a node.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +26,7 @@ class NodeControlImpl final : public NodeControl {
   Status set_interface_up(std::string_view name, bool up) override;
   Status set_port_started(std::string_view name, bool on) override;
   Status set_mtu(std::string_view name, std::uint16_t mtu) override;
+  Status set_source_check(std::string_view name, fwd::SourceCheck check) override;
   Status set_queues(std::string_view link, unsigned n) override;
   Status set_promiscuous(std::string_view port, bool on) override;
   Status change_hca(std::string_view name, const fabric::PortChange& change) override;
@@ -37,6 +40,8 @@ class NodeControlImpl final : public NodeControl {
   Status remove_route(const wire::IpPrefix& to) override;
   Status add_multicast_route(const MulticastRouteConfig& route) override;
   Status remove_multicast_route(const MulticastRouteConfig& route) override;
+  Status add_filter(const FilterConfig& filter, std::optional<std::size_t> number) override;
+  Status remove_filter(std::size_t number) override;
   Status capture_start(const std::string& path, std::uint64_t limit) override;
   Result<std::uint64_t> capture_stop() override;
 

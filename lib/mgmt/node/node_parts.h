@@ -11,6 +11,7 @@
 #include "lib/fabric/ring_ptr.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/mgmt/management_loop.h"
+#include "lib/mgmt/node/filter_list.h"
 #include "lib/mgmt/node/instances.h"
 #include "lib/mgmt/node/node_clock.h"
 #include "lib/mgmt/node/turn_times.h"
@@ -72,6 +73,7 @@ struct NodeParts {
   std::unique_ptr<RouteWriter> route_writer;
   std::unique_ptr<route::RouteTable> routes;
   std::vector<fabric::RingPtr> handoff_rings;
+  std::unique_ptr<FilterList> filters;
 };
 
 }  // namespace ipoib::mgmt

@@ -99,6 +99,7 @@ void NodeRunner::run_once() {
   parts_.retirement->advance();
   trace_.advance(t);
   traffic_.collect();
+  parts_.filters->advance(t);
 }
 
 void NodeRunner::handle_port_events(TimePoint now) {

@@ -208,6 +208,11 @@ std::vector<MulticastRouteInfo> NodeViewImpl::multicast_routes() const {
   return parts_.multicast->rows(parts_.now());
 }
 
+std::vector<FilterInfo> NodeViewImpl::filters() const {
+  parts_.loop->expects_own_lcore();
+  return parts_.filters->rows();
+}
+
 std::vector<SaInfo> NodeViewImpl::subnet_administration() const {
   parts_.loop->expects_own_lcore();
   std::vector<SaInfo> rows;
