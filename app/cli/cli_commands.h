@@ -81,6 +81,12 @@ Result<Output> trace_stop(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_trace(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> clear_trace(const mgmt::NodeFaces& node, const Match& match);
 
+// cli_filter.cc
+Result<Output> filter_add(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> filter_del(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> show_filter(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> set_source_check(const mgmt::NodeFaces& node, const Match& match);
+
 // cli_change.cc
 /// Returns the value of a numeric parameter, 0 if the line lacks it. The grammar has checked it.
 [[nodiscard]] unsigned number(const Match& match, std::string_view parameter);

@@ -6,6 +6,7 @@
 #include "app/cli/cli.h"
 #include "app/cli/cli_commands.h"
 #include "app/config/config_check.h"
+#include "app/config/filter_text.h"
 #include "app/config/generator_text.h"
 #include "lib/base/log_level.h"
 #include "lib/fwd/worker_config.h"
@@ -128,6 +129,12 @@ const std::vector<Parameter>& parameters() {
        [](std::string_view w) { return is_within(w, 1, msg::trace::Session::kMaxRecords); }},
       {"L4PORT", "TCP or UDP port, 1-65535",
        [](std::string_view w) { return is_within(w, 1, 65'535); }},
+      {"RULE", "number of a filter rule, 1-4096",
+       [](std::string_view w) { return is_within(w, 1, fwd::kMaxFilterRules); }},
+      {"SPORTS", port_range_form().allowed,
+       [](std::string_view w) { return port_range_form().parse(w).has_value(); }},
+      {"DPORTS", port_range_form().allowed,
+       [](std::string_view w) { return port_range_form().parse(w).has_value(); }},
       {"GROUP", "IP multicast address", is_group},
       {"GROUPS", "IP multicast address or prefix", is_groups},
       {"SOURCE", "IP address", is_address},
@@ -200,6 +207,8 @@ const std::vector<Command>& commands() {
        show_connection},
       {"show mroute [IFACE] [json]", "multicast routes, all or those from one interface",
        show_mroute},
+      {"show filter [json]", "filter rules in order, with the packets that fitted each",
+       show_filter},
       {"show drops [WHERE] [json]", "dropped packets by reason", show_drops},
       {"show trace [json]", "packets of the trace, with the path of each", show_trace},
       {"show worker [WORKER] [json]", "worker lcores", show_worker},
@@ -241,6 +250,8 @@ const std::vector<Command>& commands() {
       {"set link LINK queues QUEUES",
        "spread neighbours and groups over this many queue pairs of a link", set_queues},
       {"set port PORT mtu MTU", "MTU of a port, up to the limit of its device", set_mtu},
+      {"set source-check IFACE off|loose|strict",
+       "drop packets that arrive on a link or port from sources behind others", set_source_check},
       {"set promisc all on|off", "promiscuous mode of all ports", set_promisc},
       {"set promisc PORT on|off", "promiscuous mode of one port", set_promisc},
       {"set hca HCA lid PORTLID", "change the LID of an InfiniBand port, as a subnet manager would",
@@ -265,6 +276,11 @@ const std::vector<Command>& commands() {
       {"route add PREFIX via ADDRS", "add a route through one or more next hops", route_add},
       {"route add PREFIX blackhole", "add a route that drops packets to this prefix", route_add},
       {"route del PREFIX", "remove a route", route_del},
+      {"filter add in|out accept|drop [at RULE] [iface IFACE] [src SRC] [dst DST] [proto PROTO] "
+       "[sport SPORTS] [dport DPORTS]",
+       "add a filter rule for packets that arrive or are forwarded, at the end or at a place",
+       filter_add},
+      {"filter del RULE", "remove a filter rule", filter_del},
       {"group join IFACE GROUP", "join a multicast group", group_join},
       {"group leave IFACE GROUP", "leave a multicast group", group_leave},
       {"connection close LINK all", "close every connection of a link", connection_close},

@@ -6,6 +6,7 @@
 
 #include "app/cli/cli_commands.h"
 #include "app/cli/cli_rows.h"
+#include "app/config/filter_text.h"
 #include "app/export/render.h"
 #include "lib/mgmt/node_view.h"
 #include "lib/mgmt/trace.h"
@@ -18,7 +19,7 @@ namespace {
 constexpr std::size_t kPacketsInPiece = 32;
 
 std::optional<std::uint8_t> protocol_named(std::string_view word) {
-  for (const auto& [name, number] : kTraceProtocols)
+  for (const auto& [name, number] : kProtocolNames)
     if (name == word) return number;
   std::uint8_t number = 0;
   const char* const end = word.data() + word.size();
@@ -47,7 +48,7 @@ bool is_trace_protocol(std::string_view word) {
 
 std::string trace_protocols_allowed() {
   std::string names;
-  for (const auto& [name, number] : kTraceProtocols) names += fmt::format("{}, ", name);
+  for (const auto& [name, number] : kProtocolNames) names += fmt::format("{}, ", name);
   return names + "or 0-255";
 }
 

@@ -173,6 +173,7 @@ void read_section(const std::string& name, const toml::key& key, const toml::nod
   if (name == s.route.name) return read_list(s.route, node, draft.routes, report);
   if (name == s.multicast_route.name)
     return read_list(s.multicast_route, node, draft.multicast_routes, report);
+  if (name == s.filter.name) return read_list(s.filter, node, draft.filters, report);
   if (name == s.neighbour.name) return read_list(s.neighbour, node, draft.neighbours, report);
   if (name == s.rarp.name) return read_list(s.rarp, node, draft.rarp, report);
   if (name == s.subnet.name) return read_single(s.subnet, node, draft.subnet, draft.node, report);
@@ -202,6 +203,7 @@ mgmt::NodeConfig assemble(Draft&& draft) {
   move_values(draft.ports, config.ports);
   move_values(draft.routes, config.routes);
   move_values(draft.multicast_routes, config.multicast_routes);
+  move_values(draft.filters, config.filters);
   move_values(draft.neighbours, config.neighbours);
   move_values(draft.rarp, config.rarp);
   return config;

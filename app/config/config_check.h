@@ -13,7 +13,8 @@
 
 namespace ipoib::app {
 
-/// Checks the options of IP: addresses, routes, multicast routes, RARP entries and neighbours.
+/// Checks the options of IP: addresses, routes, multicast routes, filters, RARP entries and
+/// neighbours.
 void check_ip(const Draft& draft, Report& report);
 
 /// True if an hca, link or port may have this name: 1-31 letters, digits, _ and -, and no keyword

@@ -244,6 +244,23 @@ void check_multicast_routes(const Draft& draft, Report& report) {
   }
 }
 
+void check_filters(const Draft& draft, Report& report) {
+  for (std::size_t i = 0; i < draft.filters.size(); ++i) {
+    const auto& f = draft.filters[i];
+    if (i == fwd::kMaxFilterRules)
+      report.error(f.table->source(), fmt::format("filter: {} filters, allowed: up to {}",
+                                                  draft.filters.size(), fwd::kMaxFilterRules));
+    if (f.good("interface") && !f.value.iface.empty() && !is_interface(draft, f.value.iface))
+      report.error(
+          f.at("interface"),
+          fmt::format("filter.interface: unknown interface {}, allowed: all; links: {}; ports: {}",
+                      quote(f.value.iface), names_of(draft.links), names_of(draft.ports)));
+    if (f.faulty.empty())
+      if (const auto fault = fwd::fault_of(f.value.rule); !fault.empty())
+        report.error(f.table->source(), fmt::format("filter: {}", fault));
+  }
+}
+
 void check_rarp(const Draft& draft, Report& report) {
   for (const auto& r : draft.rarp) {
     if (r.good("link") && check_interface(r, "rarp", draft, report))
@@ -288,6 +305,7 @@ void check_ip(const Draft& draft, Report& report) {
   check_routes(draft, own, report);
   check_room(draft, own, report);
   check_multicast_routes(draft, report);
+  check_filters(draft, report);
   check_rarp(draft, report);
   check_neighbours(draft, own, report);
 }

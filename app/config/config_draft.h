@@ -47,6 +47,7 @@ struct Draft {
   std::vector<Placed<mgmt::PortConfig>> ports;
   std::vector<Placed<mgmt::RouteConfig>> routes;
   std::vector<Placed<mgmt::MulticastRouteConfig>> multicast_routes;
+  std::vector<Placed<mgmt::FilterConfig>> filters;
   std::vector<Placed<mgmt::NeighbourEntryConfig>> neighbours;
   std::vector<Placed<mgmt::RarpEntryConfig>> rarp;
   mgmt::NodeConfig node;  ///< The single sections fill their parts of it.

@@ -49,6 +49,7 @@ std::string print_config(const mgmt::NodeConfig& config) {
   print_entries(s.port, config.ports, out);
   print_entries(s.route, config.routes, out);
   print_entries(s.multicast_route, config.multicast_routes, out);
+  print_entries(s.filter, config.filters, out);
   print_entries(s.neighbour, config.neighbours, out);
   print_entries(s.rarp, config.rarp, out);
   print_entry(s.subnet, config, {}, out);

@@ -3,12 +3,14 @@
 
 #include <limits>
 
+#include "app/config/filter_text.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/route/route_table.h"
 
 namespace ipoib::app {
 namespace {
 
+using mgmt::FilterConfig;
 using mgmt::HcaConfig;
 using mgmt::LinkConfigEntry;
 using mgmt::MulticastRouteConfig;
@@ -442,6 +444,69 @@ Section<MulticastRouteConfig> multicast_route_section() {
           }};
 }
 
+/// The name of a link or port, or "all", which is stored as an empty name.
+struct FilterInterface : Text {
+  [[nodiscard]] std::optional<std::string> read(const Field& field) const {
+    auto name = Text::read(field);
+    if (name == "all") name->clear();
+    return name;
+  }
+  [[nodiscard]] std::string write(const std::string& value) const {
+    return quote(value.empty() ? "all" : value);
+  }
+};
+
+template <class T, std::size_t kN>
+OneOf<T> names_of(const std::array<std::string_view, kN>& names) {
+  OneOf<T> values;
+  for (std::size_t i = 0; i < kN; ++i)
+    values.values.emplace_back(std::string{names[i]}, static_cast<T>(i));
+  return values;
+}
+
+Section<FilterConfig> filter_section() {
+  using E = FilterConfig;
+  return {
+      "filter",
+      Shape::kList,
+      "A packet filter. The first one in the order of the file that fits a packet decides; packets "
+      "that fit none are accepted. At most 4096.",
+      {
+          row<E>("interface", &E::iface, FilterInterface{},
+                 "Link or port by which the packets arrive or leave; all: each."),
+          row<E>(
+              "direction", [](auto& c) -> auto& { return c.rule.direction; },
+              names_of<fwd::FilterDirection>(fwd::kFilterDirectionNames),
+              "in: packets that arrive, also those for this node, except ARP; out: packets that "
+              "are forwarded.",
+              Required::kYes),
+          row<E>(
+              "action", [](auto& c) -> auto& { return c.rule.action; },
+              names_of<fwd::FilterAction>(fwd::kFilterActionNames), "Fate of the packets.",
+              Required::kYes),
+          row<E>(
+              "source", [](auto& c) -> auto& { return c.rule.source; },
+              Written<wire::IpPrefix>{filter_prefix_form()}, "Source addresses."),
+          row<E>(
+              "destination", [](auto& c) -> auto& { return c.rule.destination; },
+              Written<wire::IpPrefix>{filter_prefix_form()},
+              "Destination addresses, of the same IP version. Without addresses a filter is for "
+              "both versions."),
+          row<E>(
+              "protocol", [](auto& c) -> auto& { return c.rule.protocol; },
+              Written<std::uint8_t>{protocol_form()},
+              "Protocol. Extension headers of IPv6 are looked through."),
+          row<E>(
+              "source-ports", [](auto& c) -> auto& { return c.rule.source_ports; },
+              Written<fwd::PortRange>{port_range_form()},
+              "Source ports; requires a protocol with ports. Fragments other than the first have "
+              "none and do not fit."),
+          row<E>(
+              "destination-ports", [](auto& c) -> auto& { return c.rule.destination_ports; },
+              Written<fwd::PortRange>{port_range_form()}, "Destination ports."),
+      }};
+}
+
 Section<NeighbourEntryConfig> neighbour_section() {
   using E = NeighbourEntryConfig;
   return {
@@ -694,6 +759,7 @@ const Schema& schema() {
                               port_section(),
                               route_section(),
                               multicast_route_section(),
+                              filter_section(),
                               neighbour_section(),
                               rarp_section(),
                               subnet_section(),

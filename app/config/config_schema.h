@@ -75,6 +75,7 @@ struct Schema {
   Section<mgmt::PortConfig> port;
   Section<mgmt::RouteConfig> route;
   Section<mgmt::MulticastRouteConfig> multicast_route;
+  Section<mgmt::FilterConfig> filter;
   Section<mgmt::NeighbourEntryConfig> neighbour;
   Section<mgmt::RarpEntryConfig> rarp;
   Section<mgmt::NodeConfig> subnet;
@@ -86,9 +87,9 @@ struct Schema {
   /// Calls `visit(section)` for each section, in the order of the reference.
   template <class Visit>
   void for_each(Visit&& visit) const {
-    visit(hca), visit(link), visit(port), visit(route), visit(multicast_route), visit(neighbour),
-        visit(rarp), visit(subnet), visit(worker), visit(generator), visit(neighbour_cache),
-        visit(route_table);
+    visit(hca), visit(link), visit(port), visit(route), visit(multicast_route), visit(filter),
+        visit(neighbour), visit(rarp), visit(subnet), visit(worker), visit(generator),
+        visit(neighbour_cache), visit(route_table);
   }
 };
 

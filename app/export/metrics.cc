@@ -290,10 +290,26 @@ void add_hcas(Metrics& metrics, const MetricsSample& s) {
   add_table(metrics, rows, kHcaColumns, label);
 }
 
+/// Labels with the members of a rule, because its number changes with the rules before it.
+void add_filters(Metrics& metrics, const MetricsSample& s) {
+  if (s.filters.empty()) return;
+  auto& packets = add_family(metrics, kCounter, "ipoib_filter_packets_total",
+                             "Packets that fitted the filter rule before any other.");
+  for (const auto& filter : s.filters) {
+    const Json row = to_json(filter);
+    Labels labels{{"rule", std::to_string(filter.number)}};
+    for (const char* key : {"interface", "direction", "action", "source", "destination", "protocol",
+                            "source_ports", "destination_ports"})
+      labels.push_back({key, row.at(key).get<std::string>()});
+    add_series(packets, std::move(labels), filter.packets);
+  }
+}
+
 }  // namespace
 
 MetricsSample metrics_sample(const mgmt::NodeView& view, const mgmt::NodeStats& stats) {
-  return {stats.totals(), view.forward_info(), view.links(), view.ports(), view.hcas()};
+  return {stats.totals(), view.forward_info(), view.links(),
+          view.ports(),   view.hcas(),         view.filters()};
 }
 
 Metrics metrics_of(const MetricsSample& sample, std::string_view version) {
@@ -302,6 +318,7 @@ Metrics metrics_of(const MetricsSample& sample, std::string_view version) {
   add_interfaces(metrics, sample);
   add_links_and_ports(metrics, sample);
   add_hcas(metrics, sample);
+  add_filters(metrics, sample);
   add_work(metrics, sample.totals);
   return metrics;
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/mgmt/filter_config.h"
 #include "lib/mgmt/node_info.h"
 #include "lib/mgmt/node_stats.h"
 #include "lib/mgmt/node_totals.h"
@@ -23,6 +24,7 @@ struct MetricsSample {
   std::vector<mgmt::LinkInfo> links;
   std::vector<mgmt::EthernetPortInfo> ports;
   std::vector<mgmt::HcaInfo> hcas;
+  std::vector<mgmt::FilterInfo> filters;
 };
 
 /// Management lcore only.

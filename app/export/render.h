@@ -12,6 +12,7 @@
 
 #include "app/export/json.h"
 #include "lib/mgmt/device/device_stats.h"
+#include "lib/mgmt/filter_config.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/node_info.h"
 #include "lib/mgmt/trace.h"
@@ -29,6 +30,7 @@ namespace ipoib::app {
 [[nodiscard]] Json to_json(const link::GroupInfo& group);
 [[nodiscard]] Json to_json(const link::ConnectionInfo& connection);
 [[nodiscard]] Json to_json(const mgmt::MulticastRouteInfo& route);
+[[nodiscard]] Json to_json(const mgmt::FilterInfo& filter);
 [[nodiscard]] Json to_json(const mgmt::WorkerInfo& worker);
 [[nodiscard]] Json to_json(const mgmt::DropInfo& drop);
 [[nodiscard]] Json to_json(const mgmt::SaInfo& sa);
@@ -56,9 +58,6 @@ namespace ipoib::app {
 [[nodiscard]] Json lcores_json(const std::vector<mgmt::WorkerInfo>& workers);
 
 // render_trace.cc
-/// IP protocols that the packet trace knows by name.
-inline constexpr std::array<std::pair<std::string_view, std::uint8_t>, 5> kTraceProtocols = {
-    {{"icmp", 1}, {"igmp", 2}, {"tcp", 6}, {"udp", 17}, {"icmpv6", 58}}};
 /// The verdict lists each end once: packets that were copied or cut have several.
 [[nodiscard]] Json to_json(const mgmt::TracedPacket& packet);
 [[nodiscard]] Json to_json(const mgmt::TraceInfo& info, std::size_t recorded);

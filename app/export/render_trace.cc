@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "app/config/filter_text.h"
 #include "app/export/render.h"
 
 namespace ipoib::app {
@@ -14,7 +15,7 @@ using StepNames = mgmt::TracedPacket::StepNames;
 using table::NeighbourMode;
 
 std::string protocol_text(std::uint8_t protocol) {
-  for (const auto& [name, number] : kTraceProtocols)
+  for (const auto& [name, number] : kProtocolNames)
     if (number == protocol) return std::string{name};
   return fmt::format("protocol {}", protocol);
 }

@@ -43,6 +43,7 @@ constexpr std::array kEndpoints = {
     Endpoint{"/ipoib/connections", "Connections", "[LINK][,FIRST]"},
     Endpoint{"/ipoib/routes", "Routes", "[FIRST]"},
     Endpoint{"/ipoib/multicast_routes", "Multicast routes", "[FIRST]"},
+    Endpoint{"/ipoib/filters", "Filter rules", "[FIRST]"},
     Endpoint{"/ipoib/hcas", "InfiniBand ports", ""},
     Endpoint{"/ipoib/sa", "Requests to the SA, and MADs", ""},
     Endpoint{"/ipoib/sa_groups", "Groups of the embedded SA", "HCA[,FIRST]"},

@@ -157,7 +157,7 @@ Json drops(const mgmt::NodeFaces& node) {
 }
 
 /// Returns the state of the trace and a piece of its packets.
-Json trace(const mgmt::NodeFaces& node, std::string_view parameters) {
+Json trace_and_packets(const mgmt::NodeFaces& node, std::string_view parameters) {
   const auto& packets = node.trace.packets();
   Json object = to_json(node.trace.info(), packets.size());
   object.update(piece(packets, number_of(parameters)));
@@ -180,6 +180,7 @@ Json telemetry_answer(const mgmt::NodeFaces& node, std::string_view command,
     return piece(node.view.routes(std::nullopt, kAll), number_of(parameters));
   if (command == "/ipoib/multicast_routes")
     return piece(node.view.multicast_routes(), number_of(parameters));
+  if (command == "/ipoib/filters") return piece(node.view.filters(), number_of(parameters));
   if (command == "/ipoib/hcas") return by_name(to_json(node.view.hcas()), "name");
   if (command == "/ipoib/sa") return by_name(sa_of(node), "hca");
   if (command == "/ipoib/sa_groups") return kept(node, "groups", parameters);
@@ -189,7 +190,7 @@ Json telemetry_answer(const mgmt::NodeFaces& node, std::string_view command,
   if (command == "/ipoib/forward_stats") return fwd_stats_json(node.stats);
   if (command == "/ipoib/management") return to_json(node.stats.management());
   if (command == "/ipoib/latency") return to_json(node.stats.latency());
-  if (command == "/ipoib/trace") return trace(node, parameters);
+  if (command == "/ipoib/trace") return trace_and_packets(node, parameters);
   if (command == "/ipoib/drops") return drops(node);
   if (command == "/ipoib/config") return config(node, parameters);
   return nullptr;

@@ -13,6 +13,9 @@ eal_arguments() {
   echo --no-huge -m 512 --lcores "0@${CPUS[0]},1@${CPUS[1]:-${CPUS[0]}}" --no-pci "--file-prefix=$LAB-$1"
 }
 
+# The metrics of filters have a series for each rule.
+NODE_TABLES[a]+=$'\n[[filter]]\ndirection = "in"\naction = "accept"\nprotocol = "icmp"\n'
+
 lab_fabric "$CABLE_MTU"
 for node in a b; do
   scenario_host "$node"
@@ -55,6 +58,8 @@ for direction in receive:rx transmit:tx; do
     done
   done
 done
+agree "packets of a filter" "m('ipoib_filter_packets_total', rule='1')" filter "d[0]['packets']"
+(($(shown filter "d[0]['packets']") >= 20)) || fail "the filter did not count the pings"
 agree "packets of the worker" \
   "m('ipoib_worker_receive_packets_total', worker='0')" worker "d[0]['rx_packets']"
 agree "sum of the worker's bursts" \

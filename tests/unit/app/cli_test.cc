@@ -61,6 +61,9 @@ const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"}
                                                                  {"CORES", "1"},
                                                                  {"COUNT", "7"},
                                                                  {"L4PORT", "53"},
+                                                                 {"RULE", "2"},
+                                                                 {"SPORTS", "1024-65535"},
+                                                                 {"DPORTS", "53"},
                                                                  {"RATE", "10"},
                                                                  {"SIZES", "64,128"},
                                                                  {"ADDRPAIR", "10.0.0.1,10.0.0.2"},
@@ -152,6 +155,19 @@ TEST_F(CliTest, ShowsRowsOrOneObject) {
   EXPECT_NE(text("show config").find("wire = \"net_memif0\"\n"), std::string::npos);
 }
 
+TEST_F(CliTest, P23_FilterRulesAreShownInOrder) {
+  EXPECT_EQ(text("show filter"),
+            "RULE  STATE    IFACE  DIRECTION  ACTION  SOURCE       DESTINATION  PROTOCOL  SOURCE "
+            "PORTS  DESTINATION PORTS  PACKETS\n"
+            "   1  active   eth0   in         drop    10.9.0.0/16               tcp              "
+            "       20-22                   14\n"
+            "   2  pending  all    out        accept                                             "
+            "                                0\n");
+  EXPECT_EQ(json("show filter json").at(0).at("destination_ports"), "20-22");
+  node.rows.filters.clear();
+  EXPECT_EQ(text("show filter"), "none\n");
+}
+
 TEST_F(CliTest, NamesThatAreNotThere) {
   EXPECT_EQ(text("show link ib7"), "error: no link ib7; available: ib0\n");
   EXPECT_EQ(text("show port ib0 json"), "error: no port ib0; available: eth0\n");
@@ -165,7 +181,8 @@ TEST_F(CliTest, NamesThatAreNotThere) {
 TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
   EXPECT_EQ(text("show lnik"),
             "error: at word 2 \"lnik\": expected one of link, port, fwd, latency, neigh, route, "
-            "group, connection, mroute, drops, trace, worker, management, hca, sa, config, log\n");
+            "group, connection, mroute, filter, drops, trace, worker, management, hca, sa, config, "
+            "log\n");
   EXPECT_EQ(text("route add 1.2.3.4/99 via 10.0.0.2"),
             "error: at word 3 \"1.2.3.4/99\": expected PREFIX (IP prefix without host bits)\n");
   EXPECT_EQ(text("route add 10.9.0.0/16"),
@@ -226,6 +243,22 @@ TEST_F(CliTest, Changes) {
        "mroute add 239.1.0.0/16 from 10.0.0.9 eth0 -> ib0 ib1"},
       {"mroute del ff15::9 in ib0", "mroute del ff15::9/128 from :: ib0"},
       {"mroute add 10.0.0.0/8 in ib0 out eth0", ""},
+      {"set source-check eth0 strict", "eth0 source-check 2"},
+      {"set source-check ib0 off", "ib0 source-check 0"},
+      {"filter add in drop", "filter add [] in drop * * * * * at 0"},
+      {"filter add out accept at 3 iface ib0 src 10.0.0.0/8 dst 10.9.0.1 proto tcp sport "
+       "1024-65535 "
+       "dport 22",
+       "filter add [ib0] out accept 10.0.0.0/8 10.9.0.1/32 6 1024-65535 22-22 at 3"},
+      {"filter add in drop src fd00::/64 proto 47",
+       "filter add [] in drop fd00::/64 * 47 * * at 0"},
+      {"filter add in drop dport 70000", ""},
+      {"filter add in drop dport 9-8", ""},
+      {"filter add in drop src 10.0.0.1/8", ""},
+      {"filter add in drop at 0", ""},
+      {"filter add both drop", ""},
+      {"filter del 7", "filter del 7"},
+      {"filter del 0", ""},
       {"capture start /tmp/x y", ""},
       {"capture start dir/x.pcap", "capture dir/x.pcap limit 0"},
       {"capture start x.pcap limit 2", "capture x.pcap limit 2000000"},

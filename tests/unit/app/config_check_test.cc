@@ -56,7 +56,8 @@ const std::vector<Case> kCases = {
     {"unknown_section",
      "[switch]\na = 1\n",
      {"t.toml:16:2: unknown section \"switch\", allowed: [hca.NAME], [link.NAME], [port.NAME], "
-      "[[route]], [[multicast-route]], [[neighbour]], [[rarp]], [subnet], [worker], [generator], "
+      "[[route]], [[multicast-route]], [[filter]], [[neighbour]], [[rarp]], [subnet], [worker], "
+      "[generator], "
       "[neighbour-cache], [route-table]"}},
     {"route_table_limits",
      "[route-table]\nmax-prefixes = 63\nmax-prefixes6 = 2097153\nmax-networks = 131073\n",
@@ -405,6 +406,26 @@ const std::vector<Case> kCases = {
      "[[multicast-route]]\ngroups = \"10.0.0.0/8\"\nin = \"ib0\"\nout = \"eth0\"\n",
      {"t.toml:17:10: multicast-route.groups: invalid value \"10.0.0.0/8\", allowed: string IP "
       "multicast address or prefix, \"239.1.1.1\" or \"239.1.0.0/16\""}},
+
+    // Filters.
+    {"filter_incomplete",
+     "[[filter]]\nsource = \"10.0.0.1/8\"\n",
+     {"t.toml:16:1: filter: missing key direction, allowed: string \"in\" | \"out\"",
+      "t.toml:16:1: filter: missing key action, allowed: string \"accept\" | \"drop\"",
+      "t.toml:17:10: filter.source: invalid value \"10.0.0.1/8\", allowed: string IP prefix "
+      "without host bits, or IP address"}},
+    {"filter_interface",
+     "[[filter]]\ninterface = \"ib7\"\ndirection = \"in\"\naction = \"drop\"\n",
+     {"t.toml:17:13: filter.interface: unknown interface \"ib7\", allowed: all; links: ib0; ports: "
+      "eth0"}},
+    {"filter_ports",
+     "[[filter]]\ndirection = \"in\"\naction = \"drop\"\ndestination-ports = 53\n",
+     {"t.toml:16:1: filter: ports require a protocol that has them: tcp, udp, 33 (DCCP), 132 "
+      "(SCTP), 136 (UDP-Lite)"}},
+    {"filter_versions",
+     "[[filter]]\ndirection = \"in\"\naction = \"drop\"\nsource = \"10.0.0.0/8\"\n"
+     "destination = \"fd00::/8\"\n",
+     {"t.toml:16:1: filter: source and destination are of different IP versions"}},
 
     // Neighbours.
     {"neighbour_link",

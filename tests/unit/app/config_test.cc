@@ -51,6 +51,21 @@ via = ["10.0.0.2", "192.168.1.7"]
 to = "172.16.0.0/12"
 blackhole = true
 
+[[filter]]
+interface = "eth0"
+direction = "out"
+action = "accept"
+source = "10.0.0.0/8"
+destination = "192.168.1.7"
+protocol = "tcp"
+source-ports = "1024-65535"
+destination-ports = 22
+
+[[filter]]
+direction = "in"
+action = "drop"
+protocol = 47
+
 [[neighbour]]
 link = "ib0"
 address = "10.0.0.9"

@@ -142,6 +142,17 @@ TEST_F(MetricsTest, LatencyInSeconds) {
   EXPECT_NEAR(std::stod(all.substr(at + 26)), 240.16, 2.4);
 }
 
+TEST_F(MetricsTest, P23_FiltersAndTheirPackets) {
+  const std::string all = text();
+  EXPECT_THAT(all,
+              HasSubstr("ipoib_filter_packets_total{rule=\"1\",interface=\"eth0\",direction="
+                        "\"in\",action=\"drop\",source=\"10.9.0.0/16\",destination=\"\","
+                        "protocol=\"tcp\",source_ports=\"\",destination_ports=\"20-22\"} 14\n"));
+  EXPECT_THAT(all, HasSubstr("ipoib_filter_packets_total{rule=\"2\",interface=\"all\","));
+  node.rows.filters.clear();
+  EXPECT_THAT(text(), testing::Not(HasSubstr("ipoib_filter"))) << "a family has series";
+}
+
 // Requirements of Prometheus on names: base units and _total, help for each, and no series twice.
 TEST_F(MetricsTest, NamesAndSeriesAreInOrder) {
   const std::regex name{"ipoib_[a-z0-9]+(_[a-z0-9]+)*"};

@@ -36,6 +36,9 @@ TEST(TelemetryAnswer, EveryEndpoint) {
   EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/groups", "eth0").at("total"), 0);
   EXPECT_TRUE(telemetry_answer(node.faces, "/ipoib/groups", "ib7").is_null());
   EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/routes", "").at("entries").size(), 3U);
+  const Json filters = telemetry_answer(node.faces, "/ipoib/filters", "1");
+  EXPECT_EQ(filters.at("total"), 2);
+  EXPECT_EQ(filters.at("entries").at("1").at("state"), "pending");
   EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/workers", "").at(0).at("lcore"), 1);
   EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/hcas", "").at("soft0").at("lid"), 1);
   const Json sa = telemetry_answer(node.faces, "/ipoib/sa", "").at("soft0");
