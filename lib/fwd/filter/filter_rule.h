@@ -35,7 +35,7 @@ struct PortRange {
 struct FilterRule {
   FilterDirection direction = FilterDirection::kIn;
   FilterAction action = FilterAction::kDrop;
-  std::optional<wire::IpPrefix> source{};  ///< Of the same IP version as `destination`.
+  std::optional<wire::IpPrefix> source{};  ///< Its IP version is that of `destination`.
   std::optional<wire::IpPrefix> destination{};
   std::optional<std::uint8_t> protocol{};
   /// Require a protocol that has_ports(). A rule with ports fits only packets that have theirs.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A list of filter rules compiled for workers, by rte_acl: one trie for each IP version, whatever
-// the number of rules. Interface and direction are fields of the keys, so one table has the rules
+// A list of filter rules compiled for workers, by rte_acl: one trie for each IP version. A search
+// compares all rules at once. Interface and direction are fields of the keys, so one table has the rules
 // of all interfaces.
 #pragma once
 
@@ -35,7 +35,7 @@ struct FilterKey {
   FilterKeyHead head;
   Address src;
   Address dst;
-  std::uint32_t ports;  ///< As in the packet.
+  std::uint32_t ports;  ///< In the order of the packet.
 };
 using FilterKey4 = FilterKey<wire::Be32>;
 using FilterKey6 = FilterKey<wire::IpAddr>;
@@ -63,7 +63,7 @@ class FilterTable {
   FilterTable(const FilterTable&) = delete;
   FilterTable& operator=(const FilterTable&) = delete;
 
-  /// What the rules of an interface and direction look at; bits.
+  /// Bits for the members that the rules of an interface and direction compare.
   using Scope = std::uint8_t;
   static constexpr Scope kRules4 = 1, kRules6 = 2;          ///< There are rules of that version.
   static constexpr Scope kPorts4 = 4, kPorts6 = 8;          ///< Some have ports.
@@ -115,7 +115,7 @@ class FilterTable {
   std::vector<std::array<Scope, 2>> scopes_;  ///< Indexed by interface and direction.
   bool has_egress_ = false;
   std::vector<std::uint8_t> drops_;  ///< Indexed by rule: 1: its action is drop.
-  std::size_t lines_;                ///< Of each worker, so that no two share one.
+  std::size_t lines_;                ///< Lines of each worker, so that no two share one.
   std::vector<Line> counters_;
 };
 

@@ -53,7 +53,7 @@ class IpFilter {
   [[nodiscard]] std::uint64_t accepted(std::span<rte_mbuf* const> pkts,
                                        const table::InterfaceId* interfaces,
                                        FilterDirection direction) noexcept;
-  /// The same for one packet.
+  /// Decides one packet, like accepted().
   template <bool kV4>
   [[nodiscard]] bool accepts(rte_mbuf* m, table::InterfaceId iface,
                              FilterDirection direction) noexcept {

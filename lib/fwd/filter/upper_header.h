@@ -25,7 +25,7 @@ struct UpperHeader {
 inline constexpr unsigned kMaxExtensions = 8;
 
 /// Take packets that start at their checked IP header, in any segments. Fragments other than the
-/// first have no ports. Of IPv6, hop-by-hop options, routing header, destination options,
+/// first have no ports. In IPv6, hop-by-hop options, routing header, destination options,
 /// authentication header and fragment header are looked through.
 /// Source: RFC 791 §3.1; RFC 1858 §3; RFC 8200 §4; RFC 4302 §2; RFC 7112 §5.
 [[nodiscard]] UpperHeader upper_header4(const rte_mbuf* m) noexcept;

@@ -330,7 +330,7 @@ TEST_F(IpFilter, P23_PacketsForTheNodeAreFiltered) {
   punted();
 }
 
-/// What management sends passes no rules; a packet that waits for its neighbour has passed them.
+/// Packets of management pass no rules; a packet that waits for its neighbour has passed them.
 TEST_F(IpFilter, P23_PacketsOfTheNodeAreNotFiltered) {
   use({{kIb0, {.direction = kOut}}});
   send_routed(packet4(kUdp, ports(1, 2)));
