@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/fwd/filter/filter_table.h"
 #include "lib/fwd/generator.h"
 #include "lib/fwd/ip4_header.h"
 #include "lib/fwd/worker.h"
@@ -122,6 +123,27 @@ class Node {
   void check_sources() {
     route(0xc0a8'0000, 16, kEth0);
     entries_[kEth0].source_check = SourceCheck::kStrict;
+  }
+  /// Packets must pass this many rules: the last one accepts and counts those of
+  /// feed() and feed6(), the others drop other packets.
+  void filter(std::size_t rules, FilterDirection direction) {
+    if (rules == 0) return;
+    std::vector<NumberedRule> list;
+    for (std::uint32_t i = 0; list.size() + 1 < rules; ++i) {
+      FilterRule rule{.direction = direction,
+                      .protocol = i % 3 == 0 ? std::uint8_t{6} : std::uint8_t{17}};
+      const bool v4 = i % 4 != 0;
+      const std::uint32_t net = 0x0b00'0000 + (i << 12);
+      rule.source = v4 ? wire::IpPrefix{wire::IpAddr::v4(net), 20} : wire::IpPrefix{ip6(net), 116};
+      const auto port = static_cast<std::uint16_t>(1 + i * 61 % 60'000);
+      if (i % 2 == 0) rule.destination_ports = PortRange{port, port};
+      if (i % 5 == 0) rule.source_ports = PortRange{1024, 65'535};
+      list.push_back({i % 2 == 0 ? table::kNoInterface : kEth0, rule});
+    }
+    list.push_back(
+        {table::kNoInterface, {.direction = direction, .action = FilterAction::kAccept}});
+    filters_ = std::move(*FilterTable::create(list, {.interfaces = entries_.size()}));
+    settings_.filters = filters_.get();
   }
   void set_burst(std::int64_t n) { settings_.burst = static_cast<std::uint16_t>(n); }
 
@@ -292,6 +314,7 @@ class Node {
   std::vector<InterfaceEntry> entries_ = std::vector<InterfaceEntry>(4);
   Settings settings_;
   std::unique_ptr<const Generator> generator_;
+  std::unique_ptr<FilterTable> filters_;
   Doorbell doorbell_;
 };
 

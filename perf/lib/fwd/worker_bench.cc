@@ -40,6 +40,29 @@ void ethernet_to_ipoib_checked(benchmark::State& state) {
   run(state, node, state.range(2), node.ib0.sent);
 }
 
+// Their fourth argument is the number of filter rules.
+
+void filtered_in(benchmark::State& state) {
+  Node node{static_cast<std::size_t>(state.range(0))};
+  node.filter(static_cast<std::size_t>(state.range(3)), FilterDirection::kIn);
+  node.feed(node.eth0.source, state.range(1), true);
+  run(state, node, state.range(2), node.ib0.sent);
+}
+
+void filtered_out(benchmark::State& state) {
+  Node node{static_cast<std::size_t>(state.range(0))};
+  node.filter(static_cast<std::size_t>(state.range(3)), FilterDirection::kOut);
+  node.feed(node.eth0.source, state.range(1), true);
+  run(state, node, state.range(2), node.ib0.sent);
+}
+
+void filtered_in6(benchmark::State& state) {
+  Node node{static_cast<std::size_t>(state.range(0)), Traffic::k6};
+  node.filter(static_cast<std::size_t>(state.range(3)), FilterDirection::kIn);
+  node.feed6(node.eth0.source, state.range(1), true);
+  run(state, node, state.range(2), node.ib0.sent);
+}
+
 void ipoib_to_ethernet(benchmark::State& state) {
   Node node{static_cast<std::size_t>(state.range(0))};
   node.feed(node.ib0.source, state.range(1), false);
@@ -173,6 +196,13 @@ BENCHMARK(ipoib_to_ethernet)->Apply(cases);
 BENCHMARK(ethernet_to_ipoib6)->Apply(cases);
 BENCHMARK(ethernet_to_ipoib6_checked)->Apply(cases);
 BENCHMARK(ipoib_to_ethernet6)->Apply(cases);
+void filter_cases(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"neighbours", "packets", "burst", "rules"});
+  for (const int rules : {0, 16, 1024}) b->Args({1024, kHot, 32, rules});
+}
+BENCHMARK(filtered_in)->Apply(filter_cases);
+BENCHMARK(filtered_out)->Apply(filter_cases);
+BENCHMARK(filtered_in6)->Apply(filter_cases);
 BENCHMARK(spread_from_ethernet)->Args({1024, kHot, 32})->Args({1024, kCold, 32});
 BENCHMARK(spread_from_ethernet6)->Args({1024, kHot, 32});
 BENCHMARK(ethernet_to_ibarp2001)->Args({1024, kHot, 32});
