@@ -295,14 +295,14 @@ TEST_F(IpFilter, P23_Ip6HeadersThatHideTheProtocolAreDropped) {
 TEST_F(IpFilter, P23_HeadersMayBeInSeveralSegments) {
   use({{kEth0, {.protocol = kUdp, .destination_ports = PortRange{53, 53}}}});
   const Bytes ip = packet4(kUdp, ports(9, 53)), other = packet4(kUdp, ports(9, 54));
-  for (const std::size_t first : {34, 35, 37})
+  for (const std::size_t first : {34U, 35U, 37U})
     for (const Bytes* message : {&ip, &other}) {
       const Bytes frame = to_eth0(*message);
       EXPECT_EQ(passes(mbuf(frame, {first, frame.size() - first})), message == &other) << first;
     }
   const Bytes ip6 = to_eth0_6(
       packet("fd00:1::10", "fd00:a::2", kDestination, joined({extension(kUdp, 8), ports(9, 53)})));
-  for (const std::size_t first : {54, 55, 62, 65})
+  for (const std::size_t first : {54U, 55U, 62U, 65U})
     EXPECT_FALSE(passes(mbuf(ip6, {first, ip6.size() - first}))) << first;
 }
 
