@@ -231,6 +231,8 @@ built_steps() {
   step "check gdb" 60 tests/check-gdb
   step "check hardening" 120 tests/check-hardening build/app/dpdk-ipoib
   unit_tests build 900
+  step "floods" 300 tests/flood/run.sh
+  long_step "floods, long" 3600 tests/flood/run.sh --long
   local -x IPOIB_BUILD=$PWD/build  # tests/sanitized chooses its own
   if ((EUID != 0)); then
     cannot "scenarios and quick start" "network namespaces need root"

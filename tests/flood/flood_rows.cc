@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tests/flood/flood_rows.h"
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/flood/cm_floods.h"
+#include "tests/flood/ip_floods.h"
+#include "tests/flood/mad_floods.h"
+
+namespace ipoib::flood {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<Row> make_rows() {
+  std::vector<Row> all;
+  const auto add = [&all](Row row) { all.push_back(std::move(row)); };
+
+  // Requests for neighbours.
+  const Limits neighbours{.resolved = 99, .joins = 99};
+  add({.name = "A3",
+       .what = "ARP requests of strangers to all, for the node's address",
+       .rate = 1'000'000,
+       .short_rate = 300'000,
+       .time = 120s,
+       .limits = neighbours,
+       .make = arp_of_strangers});
+  add({.name = "A3-one",
+       .what = "the same of one MAC address",
+       .rate = 1'000'000,
+       .short_rate = 300'000,
+       .time = 120s,
+       .limits = neighbours,
+       .make = arp_of_one});
+  add({.name = "A3-names",
+       .what = "ARP requests on IPoIB of one port in the names of established neighbours",
+       .rate = 1'000'000,
+       .short_rate = 300'000,
+       .time = 120s,
+       .limits = neighbours,
+       .make = arp_in_names});
+  add({.name = "A4",
+       .what = "neighbour solicitations of strangers",
+       .time = 120s,
+       .limits = neighbours,
+       .make = solicitations_of_strangers});
+
+  // Scans.
+  Limits scans{.resolved = 95, .first_3s = 95, .joins = 99};
+  for (const auto& [name, links] :
+       std::array<std::pair<const char*, unsigned>, 3>{{{"A5-1", 1}, {"A5-8", 8}, {"A5-32", 32}}}) {
+    add({.name = name,
+         .what = "one host scans a /16 and a /64 behind each link",
+         .config = {.links = links},
+         .limits = scans,
+         .make = [n = links](FloodNode& node, SimHosts& hosts) {
+           return scan(node, hosts, n, 1);
+         }});
+  }
+  add({.name = "A5-many",
+       .what = "the same in the names of 10,000 hosts",
+       .config = {.links = 8},
+       .limits = scans,
+       .make = [](FloodNode& node, SimHosts& hosts) { return scan(node, hosts, 8, 10'000); }});
+
+  // MADs.
+  const Limits mads{.resolved = 99, .joins = 99, .growth = std::size_t{10} << 20};
+  for (const auto& [name, kind] :
+       std::array<std::pair<const char*, MadKind>, 7>{{{"A6-class", MadKind::kUnknownClass},
+                                                       {"A6-get", MadKind::kGet},
+                                                       {"A6-table", MadKind::kGetTable},
+                                                       {"A6-req", MadKind::kReq},
+                                                       {"A6-rej", MadKind::kRej},
+                                                       {"A6-dreq", MadKind::kDreq},
+                                                       {"A6-sidr", MadKind::kSidrReq}}}) {
+    add({.name = name,
+         .what = mad_text(kind),
+         .rate = 500'000,
+         .short_rate = 200'000,
+         .config = {.connected = true},
+         .limits = mads,
+         .make = [k = kind](FloodNode& node, SimHosts&) { return mads_of(node, k); }});
+  }
+
+  // Requests for connections.
+  Limits connections{.resolved = 99, .joins = 99, .peers = 100};
+  const FloodNodeConfig slow{.connected = true, .queue_pair_cost = 1ms};
+  add({.name = "A7",
+       .what = "acceptable REQs of strangers, 1 ms for each queue pair",
+       .rate = 5'000,
+       .short_rate = 5'000,
+       .config = slow,
+       .peers = true,
+       .limits = connections,
+       .make = [](FloodNode& node, SimHosts&) { return requests(node, Names::kMadeUp); }});
+  add({.name = "A7-known",
+       .what = "the same in ever new names of ports that the administrator knows",
+       .rate = 5'000,
+       .short_rate = 5'000,
+       .config = slow,
+       .peers = true,
+       .limits = connections,
+       .make = [](FloodNode& node, SimHosts&) { return requests(node, Names::kOwn); }});
+  Limits stolen = connections;
+  stolen.peers = 0;
+  stolen.connections = 0;
+  add({.name = "A9",
+       .what = "REQs of one port in the names of established neighbours",
+       .rate = 5'000,
+       .short_rate = 5'000,
+       .config = {.connected = true},
+       .limits = stolen,
+       .make = [](FloodNode& node, SimHosts&) { return requests(node, Names::kOfOthers); }});
+  add({.name = "A8",
+       .what = "messages that never end, on 400 connections with a path MTU of 256",
+       .rate = 100'000,
+       .short_rate = 50'000,
+       .config = {.connected = true},
+       .limits = {.resolved = 99, .joins = 99},
+       .make = half_messages});
+
+  // Packets that the node answers.
+  const Limits answers{.resolved = 99, .joins = 99, .reports = 100, .too_big = 99};
+  const auto answered = [&](const char* name, const char* what, auto make) {
+    add({.name = name,
+         .what = what,
+         .rate = 1'000'000,
+         .short_rate = 300'000,
+         .config = {.multicast_router = true},
+         .reports = true,
+         .long_packets = true,
+         .limits = answers,
+         .make = make});
+  };
+  answered("A10-ping", "pings of one host to the node", ping_of_one);
+  answered("A10-udp", "UDP of one host to the node", udp_of_one);
+  answered("A10-ttl", "packets with a TTL of 1 of a million senders", ttl_of_many);
+  answered("A13-ping", "pings in the names of a million hosts, present and absent", ping_of_many);
+  answered("A13-udp", "UDP in the names of a million hosts, present and absent", udp_of_many);
+  add({.name = "A11",
+       .what = "IGMPv3 of one host, 180 records a packet, 10,000 groups",
+       .rate = 5'000,
+       .short_rate = 5'000,
+       .config = {.multicast_router = true},
+       .reports = true,
+       .limits = {.resolved = 99, .joins = 99, .reports = 100},
+       .make = igmp_of_one});
+  return all;
+}
+
+}  // namespace
+
+std::span<const Row> rows() {
+  static const std::vector<Row> all = make_rows();
+  return all;
+}
+
+}  // namespace ipoib::flood
