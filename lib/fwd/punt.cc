@@ -170,14 +170,15 @@ bool Punt::is_from(const table::Neighbour& neighbour, const rte_mbuf* m) noexcep
 }
 
 /// Punts ARP or ND. `from`: the neighbour that it speaks of; null: there is none. A neighbour that has
-/// used its share, and all of them once theirs is used up,
-/// count as strangers.
+/// used its share, a sender that has used its own by speaking of many neighbours, and all of them once
+/// theirs is used up, count as strangers.
 void Punt::resolution(const Ingress& in, const msg::Up& message, const table::Neighbour* from,
                       Budget known) noexcept {
   const wire::IpAddr sender = link_sender(interfaces_[in.iface], message.mbuf);
   // Packets in the name of a neighbour, from other senders, do not use up its share.
   if (from != nullptr && is_from(*from, message.mbuf) && !spent(in, known) &&
       take(Use::kKnown, mix(mix(in.iface, from->addr), sender), limits_.known_per_key) &&
+      take(Use::kSpeaker, mix(in.iface, sender), limits_.known_per_source) &&
       push(in, message, known))
     return;
   if (!take(Use::kStranger, mix(in.iface, sender), limits_.stranger_per_source))

@@ -101,8 +101,18 @@ class Punt {
   using Budgets = std::array<std::uint32_t, static_cast<std::size_t>(Budget::kCount)>;
 
   /// The uses of keys: a neighbour that is wanted, the sender of packets for such neighbours, a
-  /// neighbour that speaks, a stranger, a source of a group, a redirected flow.
-  enum class Use : std::uint8_t { kWanted, kSource, kKnown, kStranger, kGroup, kRedirect, kCount };
+  /// neighbour that speaks, the sender of such messages, a stranger, a source of a group, a
+  /// redirected flow.
+  enum class Use : std::uint8_t {
+    kWanted,
+    kSource,
+    kKnown,
+    kSpeaker,
+    kStranger,
+    kGroup,
+    kRedirect,
+    kCount
+  };
 
   /// Number of packets punted for one neighbour, sender, multicast source or redirected flow since
   /// an interval. Direct-mapped: a colliding key takes over the entry; the limit per kind holds

@@ -146,11 +146,14 @@ struct PuntLimits {
   std::uint32_t max_parts = 8;
   std::uint32_t neighbour_per_key = 16;  ///< Packets for one unresolved neighbour.
   std::uint32_t neighbour = 2048;        ///< Packets for all unresolved neighbours.
-  std::uint32_t neighbour_senders = 4;  ///< One sender may use this part of `neighbour`: a quarter.
+  /// One sender may use this part of `neighbour`: a sixteenth.
+  std::uint32_t neighbour_senders = 16;
   std::uint32_t icmp_error = 256;
   std::uint32_t too_big = 256;  ///< ICMP errors that path MTU discovery needs.
   /// ARP and ND of neighbours that this node has asked for or sent to.
   std::uint32_t known_per_key = 8;  ///< Limit of one neighbour.
+  /// Limit of one MAC address, or LID and QPN, however many neighbours it speaks of.
+  std::uint32_t known_per_source = 64;
   std::uint32_t known_arp = 8192;
   std::uint32_t known_nd = 8192;
   /// ARP and ND of all other hosts.

@@ -37,7 +37,7 @@ std::vector<Row> make_rows() {
        .limits = neighbours,
        .make = arp_of_one});
   add({.name = "A3-names",
-       .what = "ARP requests on IPoIB of one port in the names of established neighbours",
+       .what = "ARP requests on IPoIB of forty ports in the names of established neighbours",
        .rate = 1'000'000,
        .short_rate = 300'000,
        .time = 120s,

@@ -89,17 +89,20 @@ Flood arp_of_one(FloodNode& node, SimHosts&) {
 }
 
 Flood arp_in_names(FloodNode& node, SimHosts& hosts) {
-  const Host flooder{Side::kCable, SimHosts::kMost - 1000};
-  const CablePort port = flooder.port();
-  const wire::LinkAddr addr{0, wire::Be24{port.qpn}, port.gid};
+  constexpr unsigned kPorts = 40;
   std::vector<Bytes> frames;
   for (unsigned i = 0; i < Participants::kEstablished; i += 2) {
+    const Host host{Side::kCable, i};
+    const CablePort port = host.port();
     const auto arp =
-        wire::build_arp({wire::ArpOp::kRequest, addr, Host{Side::kCable, i}.ip().v4_host(),
-                         wire::HwAddr::zero(wire::LinkKind::kInfiniband), FloodNode::ib_ip(0)});
-    frames.push_back(ud_to_group(port, wire::broadcast_mgid(wire::kDefaultPkey, 2),
-                                 hosts.broadcast_mlid(), node.qkey(), wire::kDefaultPkey,
-                                 encapsulated(EtherType::kArp, arp)));
+        wire::build_arp({wire::ArpOp::kRequest, wire::LinkAddr{0, wire::Be24{port.qpn}, port.gid},
+                         host.ip().v4_host(), wire::HwAddr::zero(wire::LinkKind::kInfiniband),
+                         FloodNode::ib_ip(0)});
+    for (unsigned p = 0; p < kPorts; ++p)
+      frames.push_back(ud_to_group(Host{Side::kCable, kFlooder.number + p}.port(),
+                                   wire::broadcast_mgid(wire::kDefaultPkey, 2),
+                                   hosts.broadcast_mlid(), node.qkey(), wire::kDefaultPkey,
+                                   encapsulated(EtherType::kArp, arp)));
   }
   return [&node, frames = std::move(frames), at = std::size_t{0}]() mutable {
     node.give(Side::kCable, frames[at++ % frames.size()]);

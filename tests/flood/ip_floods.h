@@ -10,7 +10,8 @@ namespace ipoib::flood {
 Flood arp_of_strangers(FloodNode& node, SimHosts& hosts);
 /// The same with any IPv4 address and one MAC address.
 Flood arp_of_one(FloodNode& node, SimHosts& hosts);
-/// ARP requests for the node's address, on the cable, of one port with addresses of neighbours.
+/// ARP requests for the node's address, on the cable, of forty ports that repeat what neighbours
+/// would say: with their IPv4 and link-layer addresses.
 Flood arp_in_names(FloodNode& node, SimHosts& hosts);
 /// Neighbour solicitations for the node's address, on Ethernet, of any link-local address.
 Flood solicitations_of_strangers(FloodNode& node, SimHosts& hosts);

@@ -53,9 +53,9 @@ class PuntTest : public WorkerFixture {
   void without_limits() {
     PuntLimits& l = configs[0].punt;
     l.interval_us = 1000;
-    for (auto* limit :
-         {&l.neighbour_per_key, &l.neighbour, &l.icmp_error, &l.known_per_key, &l.known_arp,
-          &l.known_nd, &l.stranger_per_source, &l.arp, &l.nd, &l.local, &l.membership})
+    for (auto* limit : {&l.neighbour_per_key, &l.neighbour, &l.icmp_error, &l.too_big,
+                        &l.known_per_key, &l.known_per_source, &l.known_arp, &l.known_nd,
+                        &l.stranger_per_source, &l.arp, &l.nd, &l.local, &l.membership})
       *limit = 100'000;
     make();
   }
@@ -386,6 +386,30 @@ TEST_F(PuntTest, P16_ForgedArpDoesNotSilenceItsNeighbour) {
   for (int i = 0; i < 100; ++i) punt_->arp(in_, arp("192.168.1.3", kOwn, 0x66));
   EXPECT_EQ(punted().size(), 2U);
   punt_->arp(in_, arp("192.168.1.3", kOwn, 0x33));
+  EXPECT_EQ(punted().size(), 1U);
+}
+
+/// A host that speaks in the names of all neighbours has one share. They may answer from anywhere
+/// while they are asked for.
+TEST_F(PuntTest, P16_OneSenderDoesNotUseUpTheShareOfAllNeighbours) {
+  configs[0].punt.known_per_source = 3;
+  configs[0].punt.known_arp = configs[0].punt.known_nd = 24;
+  configs[0].punt.stranger_per_source = 1;
+  make();
+  for (table::NeighbourIndex i = 0; i < 32; ++i) {
+    add_neighbour(2 * i, fmt::format("192.168.1.{}", 100 + i));
+    add_neighbour(2 * i + 1, fmt::format("fe80::{}", 100 + i));
+  }
+  for (int i = 0; i < 32; ++i)
+    punt_->arp(in_, arp(fmt::format("192.168.1.{}", 100 + i), kOwn, 0x66));
+  EXPECT_EQ(punted().size(), 3U + 1U) << "further ones count as those of a stranger";
+  for (int i = 0; i < 32; ++i) nd(fmt::format("fe80::{}", 100 + i), 0x66);
+  EXPECT_EQ(punted().size(), 0U) << "ARP and ND share it";
+  punt_->arp(in_, arp("192.168.1.107", kOwn, 0x33));
+  nd("fe80::107", 0x33);
+  EXPECT_EQ(punted().size(), 2U);
+  next_interval();
+  punt_->arp(in_, arp("192.168.1.100", kOwn, 0x66));
   EXPECT_EQ(punted().size(), 1U);
 }
 
