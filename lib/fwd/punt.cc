@@ -297,8 +297,9 @@ Punt::KeyUse& Punt::use_of(Use use, std::uint64_t key, std::uint32_t intervals) 
 }
 
 /// Local packets, ICMP errors and redirects, which any host may cause in any number, leave half of
-/// the ring free. The messages with which hosts join groups or become neighbours, and those about
-/// sources of groups, leave a quarter, for those that neighbours depend on.
+/// the ring free. The messages with which hosts join groups, become neighbours or learn the MTU of
+/// their path, and those about sources of groups, leave a quarter, for those that neighbours depend
+/// on.
 bool Punt::leaves_room(Budget budget) const noexcept {
   const unsigned capacity = rte_ring_get_capacity(ring_), room = rte_ring_free_count(ring_);
   switch (budget) {
@@ -308,6 +309,7 @@ bool Punt::leaves_room(Budget budget) const noexcept {
     case Budget::kArp:
     case Budget::kNd:
     case Budget::kMembership:
+    case Budget::kTooBig:
     case Budget::kMulticastUnknown: return room > capacity / 4;
     default: return room > capacity / 2;
   }

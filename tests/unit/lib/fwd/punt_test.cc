@@ -413,6 +413,20 @@ TEST_F(PuntTest, P16_OneSenderDoesNotUseUpTheShareOfAllNeighbours) {
   EXPECT_EQ(punted().size(), 1U);
 }
 
+/// Path MTU discovery works while pings fill their part of the ring.
+TEST_F(PuntTest, P16_PingsLeaveRoomForPathMtuDiscovery) {
+  without_limits();
+  const unsigned room = rte_ring_free_count(up[0]);
+  for (unsigned i = 0; i < room; ++i) punt_->local(in_, mbuf(Ip4{}.bytes()));
+  const auto send = [&](Drop reason, const wire::IcmpError& error) {
+    const unsigned before = rte_ring_free_count(up[0]);
+    for (unsigned i = 0; i < room; ++i) punt_->icmp_error(in_, mbuf(Ip6{}.bytes()), reason, error);
+    return before - rte_ring_free_count(up[0]);
+  };
+  EXPECT_EQ(send(Drop::kIpTtlExceeded, wire::kTtlExceeded), 0U);
+  EXPECT_NEAR(send(Drop::kIpTooBig, wire::packet_too_big(1500)), room / 4, 1);
+}
+
 /// Path MTU discovery works during a flood of expired packets.
 TEST_F(PuntTest, P05_OtherErrorsLeaveTheBudgetOfTooBig) {
   configs[0].punt.too_big = 4;
