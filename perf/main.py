@@ -10,6 +10,7 @@ import sys
 import time
 
 import benchmarks
+import floods
 import kernel
 import latency
 import machine
@@ -23,7 +24,7 @@ import targets
 from processes import ROOT, Failure, end_in_order
 
 PARTS = ("headline", "sizes", "neighbours", "routes", "groups", "burst", "workers", "shared", "passed", "kernel", "latency",
-         "scraping", "benchmarks")
+         "scraping", "floods", "benchmarks")
 
 
 def say(line):
@@ -102,6 +103,9 @@ def measure(options, plan):
             report["scraping"] = scraped(options, plan, memory_of_run)
     if "latency" in options.parts:
         report["latency"] = ping(options, plan)
+    if "floods" in options.parts:
+        say("  floods")
+        report["floods"] = floods.measure(options.build, plan.flood_rates, plan.floods, plan.long_floods)
     if "benchmarks" in options.parts:
         say("  microbenchmarks")
         report["benchmarks"] = benchmarks.run(options.build, plan.benchmark_seconds)

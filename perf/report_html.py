@@ -2,6 +2,7 @@
 """Writes the report as one HTML file that loads nothing: it has no scripts and no external fonts or pictures."""
 import html
 
+import floods
 import report_text
 import scenes
 import svg
@@ -151,6 +152,17 @@ def sweep_section(report, sweep, paths):
     return parts
 
 
+def flood_section(report):
+    row = report.get("floods")
+    if not row or "reason" in row:
+        return paragraphs(floods.text_lines(report))
+    curves = [(css, floods.lost(row["scan"], key)) for css, _, key in floods.CURVES]
+    plot = svg.curves("Scan of 8 links", "packets of the scan a second", "per cent lost", curves)
+    return ["<h2>Floods</h2>", "<p class=faint>In virtual time, beside 1,000 established neighbours.</p>",
+            legend([(css, title) for css, title, _ in floods.CURVES]), f"<div class=plots><div>{plot}</div></div>",
+            table(floods.HEADS, [floods.cells(flood) for flood in row["floods"]])]
+
+
 def paragraphs(lines):
     return [f"<p>{escape(line)}</p>" for line in lines if line]
 
@@ -167,6 +179,7 @@ def render(report):
                         report_text.scraping_lines(report))
     for sweep, paths in report_text.sweeps(report):
         parts += sweep_section(report, sweep, paths)
+    parts += flood_section(report)
     if report.get("benchmarks"):
         parts += ["<h2>Microbenchmarks</h2>", "<details><summary>all of them</summary>",
                   table(["", "ns", "million items/s", "TSC cycles/packet"],

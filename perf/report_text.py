@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the report as text. Also the titles, names and formats of numbers, which the HTML report uses too."""
+import floods
 import scenes
 
 PROGRAMS = {"icrc": "dpdk-ipoib, ICRC", "no_icrc": "dpdk-ipoib, no ICRC", "io": "testpmd io",
@@ -117,7 +118,7 @@ def render(report):
     lines = ["dpdk-ipoib beside other DPDK programs and the Linux kernel", *about(report), ""]
     if report["targets"]:
         lines += target_lines(report)
-    lines += kernel_lines(report) + latency_lines(report) + scraping_lines(report)
+    lines += kernel_lines(report) + latency_lines(report) + scraping_lines(report) + floods.text_lines(report)
     for sweep, paths in sweeps(report):
         lines += ["", f"{sweep.title}. {sweep.about}".rstrip()]
         for path, points in paths.items():

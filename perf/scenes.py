@@ -129,6 +129,9 @@ class Plan:
     values: dict
 
     most_paths: int = len(PATHS)  # Only so many paths of each sweep are measured, the last ones.
+    floods: int | None = None     # Only so many kinds of floods are measured; None: all.
+    flood_rates: tuple = (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)  # Packets of a scan a second.
+    long_floods: bool = False     # Floods have the rates and times of the requirements.
 
     def sweeps(self, cpus):
         """The sweeps of this plan. Workers with devices of their own have CPUs of their own, too."""
@@ -141,6 +144,6 @@ class Plan:
             yield dataclasses.replace(sweep, values=values, paths=sweep.paths[-self.most_paths:])
 
 
-FULL = Plan("full", 4, 1, 4, 0.25, 2000, 0.1, {})
+FULL = Plan("full", 4, 1, 4, 0.25, 2000, 0.1, {}, long_floods=True)
 QUICK = Plan("quick", 2, 1, 3, 0.2, 500, 0.02, QUICK_VALUES)
-SMOKE = Plan("smoke", 1, 1, 1, 0.02, 20, 0.001, SMOKE_VALUES, 1)
+SMOKE = Plan("smoke", 1, 1, 1, 0.02, 20, 0.001, SMOKE_VALUES, 1, floods=2, flood_rates=(1000, 10_000))

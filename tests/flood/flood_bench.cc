@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sends one flood to a node in virtual time, and says what the others lost by it.
 //
-//   flood_bench [--long] [--quiet] ROW    one line of figures; status 1 if a limit is not kept
+//   flood_bench [--long] [--rate=N] ROW   one line of figures; status 1 if a limit is not kept
 //   flood_bench --json ...                the figures as JSON
 //   flood_bench --list                    the rows
 //
-// --quiet: the same time without the flood, to compare with. Nothing depends on the speed of the
-// machine.
+// --rate: frames of the flood a second; 0 shows the same time without the flood. Nothing depends on
+// the speed of the machine.
 #include <rte_eal.h>
 #include <rte_log.h>
 #include <rte_random.h>
@@ -15,12 +15,14 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "lib/base/log_level.h"
@@ -42,7 +44,7 @@ constexpr Duration kWindDown = 3s;
 
 struct Options {
   bool is_long = false;
-  bool quiet = false;
+  std::optional<std::uint32_t> rate = {};
   bool json = false;
 };
 
@@ -82,7 +84,7 @@ Result run(const Row& row, const Options& options) {
   if (row.peers) peers.emplace(node, hosts);
 
   Result result;
-  result.rate = options.quiet ? 0 : options.is_long ? row.rate : row.short_rate;
+  result.rate = options.rate.value_or(options.is_long ? row.rate : row.short_rate);
   result.time = options.is_long ? row.time : kShortTime;
   node.restart_figures();
   participants.restart();
@@ -190,8 +192,13 @@ void print_json(const Row& row, const Result& r, const std::vector<std::string>&
       r.figures.queue_pairs, r.figures.missed, list);
 }
 
+bool read_number(std::string_view text, std::uint32_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
 int usage() {
-  std::fputs("usage: flood_bench [--long] [--quiet] [--json] ROW | --list\n", stderr);
+  std::fputs("usage: flood_bench [--long] [--rate=N] [--json] ROW | --list\n", stderr);
   return 2;
 }
 
@@ -224,8 +231,9 @@ int main(int argc, char** argv) {
     }
     if (argument == "--long")
       options.is_long = true;
-    else if (argument == "--quiet")
-      options.quiet = true;
+    else if (argument.starts_with("--rate=") &&
+             read_number(argument.substr(7), options.rate.emplace()))
+      continue;
     else if (argument == "--json")
       options.json = true;
     else if (name.empty() && !argument.starts_with("-"))
