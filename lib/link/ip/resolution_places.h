@@ -25,6 +25,8 @@ class ResolutionPlaces {
   static constexpr std::size_t kForOthers = 512;
   /// The part of `kForOthers` for addresses that answered before.
   static constexpr std::size_t kForKnown = 256;
+  /// Places of one sender, at most, for addresses that have not answered before: a sixteenth.
+  static constexpr std::size_t kForOne = kPlaces / 16;
   /// A sender with fewer places than this has few.
   static constexpr std::size_t kFew = 4;
   /// Addresses that are remembered because they answered.

@@ -264,9 +264,21 @@ TEST(NeighbourCache, HeldPacketsAreBoundedPerNeighbourKeepingTheLatest) {
   EXPECT_EQ(b.cache.held(), 0U);
 }
 
+/// A packet of `source` for `addr`.
+HeldPacket want_from(SimNeighbourCache& b, const wire::IpAddr& source, const wire::IpAddr& addr) {
+  const auto p = b.sink.new_packet();
+  b.sink.sources[p] = source;
+  b.cache.request_neighbour(addr, p, b.now);
+  return p;
+}
+/// One of ten senders, each of which wants less than its share of new neighbours.
+wire::IpAddr sender(std::uint32_t n) {
+  return wire::IpAddr::v4(0xc000'0200 + n % 10);
+}
+
 TEST(NeighbourCache, HeldPacketsAreBoundedInTotal) {
   SimNeighbourCache b{{.max_held = 100}};
-  for (std::uint32_t i = 0; i < 1000; ++i) b.want(host(i));
+  for (std::uint32_t i = 0; i < 1000; ++i) want_from(b, sender(i), host(i));
   EXPECT_EQ(b.cache.held(), 75U) << "a quarter is for other senders";
   EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 925U);
   // A destination whose packet cannot be held is resolved all the same.
@@ -328,7 +340,8 @@ TEST(NeighbourCache, ThousandUnresolvableDestinationsCauseNoStorm) {
   while (b.now < begin + 30s) {
     for (std::uint32_t i = 0; i < 1000; ++i) {
       const auto* index = b.sink.find(host(i));
-      if (index == nullptr || index->state == NeighbourState::kIncomplete) b.want(host(i));
+      if (index == nullptr || index->state == NeighbourState::kIncomplete)
+        want_from(b, sender(i), host(i));
     }
     b.run_for(500ms);
   }
@@ -357,13 +370,6 @@ TEST(NeighbourCache, ScanOfTheAddressSpaceIsBoundedByPlaces) {
   EXPECT_TRUE(b.sink.indexes.empty());
 }
 
-/// A packet of `source` for `addr`.
-HeldPacket want_from(SimNeighbourCache& b, const wire::IpAddr& source, const wire::IpAddr& addr) {
-  const auto p = b.sink.new_packet();
-  b.sink.sources[p] = source;
-  b.cache.request_neighbour(addr, p, b.now);
-  return p;
-}
 wire::IpAddr absent_host(std::uint32_t n) {
   return wire::IpAddr::v4(0x0a10'0000U + n % 0x1'0000U);
 }
@@ -388,6 +394,27 @@ TEST(NeighbourCache, P16_AScanDoesNotKeepOthersFromNewHosts) {
   for (const auto p : first) delivered += released.count(p);
   EXPECT_GE(delivered, first.size() * 95 / 100);
   EXPECT_LE(b.questions.times.size(), 5U * 2048 * 11 / 10);
+}
+
+/// A sender has a sixteenth of the places, even if no other sender wants one.
+TEST(NeighbourCache, P16_OneSenderAsksForASixteenthOfThePlaces) {
+  SimNeighbourCache b;
+  const auto scanner = wire::IpAddr::v4(0xc000'0201);
+  for (std::uint32_t i = 0; i < 1000; ++i) want_from(b, scanner, absent_host(i));
+  EXPECT_EQ(b.questions.asked.size(), 2048U / 16);
+  EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 1000U - 2048 / 16);
+  // Hosts that answer give their places back, and those that answered before need none of them.
+  for (std::uint32_t i = 0; i < 8; ++i) b.answer(absent_host(i));
+  for (std::uint32_t i = 0; i < 100; ++i) want_from(b, scanner, absent_host(2000 + i));
+  EXPECT_EQ(b.questions.asked.size(), 2048U / 16 + 8);
+  b.cache.remove(absent_host(0));
+  want_from(b, scanner, absent_host(0));
+  b.answer(absent_host(0));
+  EXPECT_TRUE(b.sink.valid(absent_host(0)));
+  // Another sender has its own.
+  for (std::uint32_t i = 0; i < 1000; ++i)
+    want_from(b, wire::IpAddr::v4(0xc000'0202), absent_host(5000 + i));
+  EXPECT_GE(b.questions.asked.size(), 2 * 2048U / 16);
 }
 
 /// Many made-up senders look like many hosts, but addresses that answered before are known.

@@ -190,6 +190,7 @@ TEST(Sim, ThousandUnresolvableDestinationsCauseNoStorm) {
   SimFabric f{9};
   bring_up(f, 2);
   auto& a = *f.nodes[0];
+  a.send_ip(f.nodes[1]->address());
   f.run_for(5s);
   const auto mads = f.mads;
   const auto broadcasts = f.broadcasts;
