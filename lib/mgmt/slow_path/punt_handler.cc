@@ -28,6 +28,7 @@ void PuntHandler::handle(const msg::Up& message) {
       fabric::meta_of(m).held.out_iface = message.iface;
       slot->held += m->nb_segs;
       held_ += m->nb_segs;
+      ++held_of(m);
       slot->control->on_neighbour_wanted(message.addr, reinterpret_cast<link::HeldPacket>(m), now_);
       return;  // held now
     case msg::Up::Kind::kArp: {
@@ -117,15 +118,21 @@ Drop PuntHandler::answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot
   return Drop::kLocalUnsupported;
 }
 
-bool PuntHandler::crowded(rte_mbuf* m) const {
+std::uint32_t& PuntHandler::held_of(const rte_mbuf* m) {
+  return held_by_sender_[hash_(source_of(m)) % held_by_sender_.size()];
+}
+
+bool PuntHandler::crowded(rte_mbuf* m) {
   const InterfaceSlot& slot = *interfaces_.find(fabric::meta_of(m).held.out_iface);
-  return slot.held + held_ > max_held_;
+  const std::size_t kept_free = held_of(m) > kFewHeld ? max_held_ / 4 : 0;
+  return slot.held + held_ > max_held_ - kept_free;
 }
 
 InterfaceSlot& PuntHandler::let_go(rte_mbuf* m) {
   InterfaceSlot& slot = *interfaces_.find(fabric::meta_of(m).held.out_iface);
   slot.held -= m->nb_segs;
   held_ -= m->nb_segs;
+  --held_of(m);
   return slot;
 }
 

@@ -3,6 +3,7 @@
 // neighbour.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,6 +11,8 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/counters.h"
+#include "lib/base/hash_seed.h"
+#include "lib/base/keyed_hash.h"
 #include "lib/mgmt/slow_path/icmp_errors.h"
 #include "lib/mgmt/slow_path/interface_table.h"
 #include "lib/mgmt/worker/injector.h"
@@ -45,8 +48,9 @@ class PuntHandler {
   void handle(const msg::Up& message);
 
   /// True if the packets held for the interface of `m`, including `m`, have more mbufs than the
-  /// limit leaves for others. So one interface never takes all of them.
-  [[nodiscard]] bool crowded(rte_mbuf* m) const;
+  /// limit leaves for others. So one interface never takes all of them. The last quarter of the limit
+  /// is for packets of senders of which few are held.
+  [[nodiscard]] bool crowded(rte_mbuf* m);
   /// Sends a held packet, whose neighbour is now known.
   void send_held(rte_mbuf* m);
   /// Drops a held packet. `unreachable`: its sender gets an ICMP error.
@@ -64,6 +68,10 @@ class PuntHandler {
   std::span<std::byte> in_one_piece(rte_mbuf* m);
   Drop answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
   void send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in);
+  /// A sender of which at most so many packets are held has few.
+  static constexpr std::uint32_t kFewHeld = 4;
+  /// Number of held packets of the sender, or of senders that share its counter.
+  [[nodiscard]] std::uint32_t& held_of(const rte_mbuf* m);
   /// Takes a held packet off the counts. Returns the slot of its interface.
   InterfaceSlot& let_go(rte_mbuf* m);
 
@@ -71,8 +79,10 @@ class PuntHandler {
   Injector& injector_;
   IcmpErrors errors_;
   std::size_t max_held_;
-  std::size_t held_ = 0;          ///< mbufs; sum over all interfaces.
-  std::vector<std::byte> whole_;  ///< Scratch memory of in_one_piece().
+  std::size_t held_ = 0;  ///< mbufs; sum over all interfaces.
+  KeyedHash hash_{secret_seed()};
+  std::array<std::uint32_t, 1024> held_by_sender_{};  ///< Packets.
+  std::vector<std::byte> whole_;                      ///< Scratch memory of in_one_piece().
   route::MulticastRouter* multicast_ = nullptr;
   PuntCounters counters_;
   DropCounters drops_;

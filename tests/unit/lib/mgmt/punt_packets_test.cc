@@ -296,6 +296,29 @@ TEST_F(PuntPackets, HeldPacketsLeaveRoomForOthers) {
   EXPECT_GT(fill(2, 100), kMaxHeld / 8);
 }
 
+/// One sender leaves a quarter of the limit to senders of which few packets wait, on each interface.
+TEST_F(PuntPackets, P16_TheLastQuarterOfHeldPacketsIsForSendersWithFew) {
+  const auto waits = [this](table::InterfaceId out, const char* from) {
+    rte_mbuf* const m =
+        mbuf(fwd::test::echo_packet(*wire::parse_ip(from), *wire::parse_ip("10.0.0.9"), 64));
+    hold(m, out);
+    if (!punt_->crowded(m)) return true;
+    controls_[out].held.pop_back();
+    punt_->drop_held(m, Drop::kNeighbourPending, false);
+    return false;
+  };
+  std::size_t held = 0;
+  for (table::InterfaceId out = 0; out < 3; ++out)
+    while (waits(out, "192.168.1.66")) ++held;
+  EXPECT_LE(held, kMaxHeld * 3 / 4);
+  EXPECT_TRUE(waits(0, "192.168.1.67"));
+  // Its packets that have left do not count.
+  for (link::HeldPacket m : controls_[0].held) punt_->send_held(reinterpret_cast<rte_mbuf*>(m));
+  controls_[0].held.clear();
+  sent();
+  EXPECT_TRUE(waits(0, "192.168.1.66"));
+}
+
 /// RFC 1812 §5.2.7.2: a redirect goes to the host, about one destination host, from the own address
 /// of the subnet that the host shares with the next hop.
 TEST_F(PuntPackets, RedirectsAreTold) {
