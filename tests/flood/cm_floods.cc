@@ -72,7 +72,7 @@ struct HalfMessages {
   std::size_t turn = 0, at = 0;
 
   static constexpr unsigned kConnections = 400, kAskEvery = 16;
-  static constexpr std::uint32_t kPackets = 250;  ///< Of a message of 65,520 octets, at most.
+  static constexpr std::uint32_t kPackets = 250;  ///< In a message of at most 65,520 octets.
 
   void on_mad(unsigned number, std::span<const std::byte> octets) {
     const auto rep = reply_of(octets);

@@ -23,7 +23,7 @@ inline constexpr std::size_t kEthHead = 14;
 inline constexpr std::size_t kUdHead = kEthHead + wire::kUdLocalHeaderLen;
 /// Octets in front of an IP packet or ARP record on the cable.
 inline constexpr std::size_t kIpoibHead = kUdHead + 4;
-/// The same, of a packet to a group.
+/// Octets in front of them in a packet to a group.
 inline constexpr std::size_t kIpoibGroupHead = kIpoibHead + sizeof(wire::Grh);
 
 inline constexpr wire::MacAddr kBroadcastMac{std::byte{0xff}, std::byte{0xff}, std::byte{0xff},

@@ -34,7 +34,7 @@ struct FloodNodeConfig {
   unsigned links = 1;  ///< Partitions of the one HCA.
   bool connected = false;
   bool multicast_router = false;
-  Duration queue_pair_cost{};  ///< Of the device, for each connected queue pair.
+  Duration queue_pair_cost{};  ///< The device needs it for each connected queue pair.
   /// Time after which a neighbour is probed. Short in a short run, so that all are probed in it.
   Duration reachable = std::chrono::seconds(30);
 };
@@ -91,7 +91,7 @@ class FloodNode {
   [[nodiscard]] std::uint32_t qpn(unsigned link) const { return qpn_[link]; }
   [[nodiscard]] std::uint32_t qkey() const { return qkey_; }
 
-  /// What the bench measures, since the last restart().
+  /// Measurements since the last restart_figures().
   struct Figures {
     Duration longest_turn{};
     std::uint64_t most_messages = 0;  ///< Messages and MADs of one turn.

@@ -30,7 +30,7 @@ std::vector<Row> make_rows() {
        .limits = neighbours,
        .make = arp_of_strangers});
   add({.name = "A3-one",
-       .what = "the same of one MAC address",
+       .what = "ARP requests of one MAC address to all, in many names",
        .rate = 1'000'000,
        .short_rate = 300'000,
        .time = 120s,
@@ -62,7 +62,7 @@ std::vector<Row> make_rows() {
          }});
   }
   add({.name = "A5-many",
-       .what = "the same in the names of 10,000 hosts",
+       .what = "a scan of 8 links in the names of 10,000 hosts",
        .config = {.links = 8},
        .limits = scans,
        .make = [](FloodNode& node, SimHosts& hosts) { return scan(node, hosts, 8, 10'000); }});
@@ -98,7 +98,7 @@ std::vector<Row> make_rows() {
        .limits = connections,
        .make = [](FloodNode& node, SimHosts&) { return requests(node, Names::kMadeUp); }});
   add({.name = "A7-known",
-       .what = "the same in ever new names of ports that the administrator knows",
+       .what = "such REQs in ever new names of ports that the administrator knows",
        .rate = 5'000,
        .short_rate = 5'000,
        .config = slow,

@@ -69,8 +69,8 @@ class Participants {
     TimePoint asked = TimePoint::min();   ///< Last request to join.
     TimePoint first_sent = TimePoint::min();
     TimePoint last_sent = TimePoint::min();
-    TimePoint first_arrived = TimePoint::min();  ///< Of the first packet.
-    TimePoint reached = TimePoint::min();        ///< Of any packet.
+    TimePoint first_arrived = TimePoint::min();  ///< Arrival of the first packet.
+    TimePoint reached = TimePoint::min();        ///< Arrival of any packet.
     TimePoint router_asked = TimePoint::min();
     TimePoint router_found = TimePoint::min();
     std::uint32_t sent = 0;

@@ -16,7 +16,7 @@ namespace ipoib::flood {
 /// The time that management spends in requests to a device, in cycles of the clock, and the MADs
 /// that it has taken.
 struct DeviceWork {
-  std::uint64_t queue_pair_cycles = 0;  ///< Of each connected queue pair that is made.
+  std::uint64_t queue_pair_cycles = 0;  ///< Cost of each connected queue pair that is made.
   std::uint64_t cycles = 0;             ///< Sum since the turn began.
   std::uint64_t mads = 0;
   std::uint64_t queue_pairs = 0;
