@@ -4,6 +4,7 @@
 
 #include "app/cli/cli_commands.h"
 #include "app/cli/cli_rows.h"
+#include "app/export/render.h"
 #include "lib/mgmt/management_loop.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/node_control.h"
@@ -178,14 +179,22 @@ Result<Output> mroute_del(const mgmt::NodeFaces& node, const Match& match) {
 
 Result<Output> capture_start(const mgmt::NodeFaces& node, const Match& match) {
   constexpr std::uint64_t kMegabyte = 1'000'000;
-  return done(node.control.capture_start(match.get("FILE").value_or(""),
-                                         number(match, "MEGABYTES") * kMegabyte));
+  mgmt::CaptureRequest request;
+  request.file = match.get("FILE").value_or("");
+  if (match.has("limit")) request.max_octets = number(match, "MEGABYTES") * kMegabyte;
+  request.max_frames = number(match, "FRAMES");
+  request.replace = match.has("replace");
+  return done(node.control.capture_start(request));
 }
 
 Result<Output> capture_stop(const mgmt::NodeFaces& node, const Match&) {
-  const auto frames = node.control.capture_stop();
-  if (!frames) return tl::make_unexpected(frames.error());
-  return fmt::format("{} frames\n", *frames);
+  const auto info = node.control.capture_stop();
+  if (!info) return tl::make_unexpected(info.error());
+  return fmt::format("{} frames are written so far; the file is being completed\n", info->frames);
+}
+
+Result<Output> show_capture(const mgmt::NodeFaces& node, const Match& match) {
+  return object(match, to_json(node.view.capture()));
 }
 
 }  // namespace ipoib::app

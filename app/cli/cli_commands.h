@@ -108,5 +108,6 @@ Result<Output> mroute_add(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> mroute_del(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> capture_start(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> capture_stop(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> show_capture(const mgmt::NodeFaces& node, const Match& match);
 
 }  // namespace ipoib::app

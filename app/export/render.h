@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "app/export/json.h"
+#include "lib/mgmt/capture_info.h"
 #include "lib/mgmt/device/device_stats.h"
 #include "lib/mgmt/filter_config.h"
 #include "lib/mgmt/node_config.h"
@@ -48,6 +49,7 @@ namespace ipoib::app {
 [[nodiscard]] Json to_json(const mgmt::ForwardInfo& info);
 [[nodiscard]] Json to_json(const mgmt::ManagementInfo& info);
 [[nodiscard]] Json to_json(const mgmt::LatencyInfo& info);
+[[nodiscard]] Json to_json(const mgmt::CaptureInfo& info);
 /// Name -> value.
 [[nodiscard]] Json xstats_json(const std::vector<mgmt::Xstat>& xstats);
 /// Uses dpdk-testpmd's names of counters, as does fwd_stats_json().

@@ -58,6 +58,17 @@ Json to_json(const mgmt::ManagementInfo& info) {
           {"p99_ns", info.p99_ns}, {"p99.9_ns", info.p999_ns},      {"max_ns", info.max_ns}};
 }
 
+Json to_json(const mgmt::CaptureInfo& info) {
+  return {{"state", mgmt::kCaptureStateNames[static_cast<std::size_t>(info.state)]},
+          {"file", info.file},
+          {"frames", info.frames},
+          {"octets", info.octets},
+          {"lost", info.lost},
+          {"max_octets", info.max_octets},
+          {"max_frames", info.max_frames},
+          {"reason", info.reason}};
+}
+
 Json to_json(const mgmt::LatencyInfo& info) {
   return {{"sent", info.sent},        {"received", info.received},     {"lost", info.lost},
           {"late", info.late},        {"duplicates", info.duplicates}, {"min_ns", info.min_ns},

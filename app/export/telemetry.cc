@@ -54,6 +54,7 @@ constexpr std::array kEndpoints = {
     Endpoint{"/ipoib/management", "Turns of the management lcore", ""},
     Endpoint{"/ipoib/latency", "Latency of packets with time stamps", ""},
     Endpoint{"/ipoib/trace", "Packets of the trace", "[FIRST]"},
+    Endpoint{"/ipoib/capture", "The capture in progress, or the last one", ""},
     Endpoint{"/ipoib/drops", "Dropped packets by place and reason", ""},
     Endpoint{"/ipoib/config", "Names of sections, or a section", "[SECTION[,FIRST]]"},
 };

@@ -191,6 +191,7 @@ Json telemetry_answer(const mgmt::NodeFaces& node, std::string_view command,
   if (command == "/ipoib/management") return to_json(node.stats.management());
   if (command == "/ipoib/latency") return to_json(node.stats.latency());
   if (command == "/ipoib/trace") return trace_and_packets(node, parameters);
+  if (command == "/ipoib/capture") return to_json(node.view.capture());
   if (command == "/ipoib/drops") return drops(node);
   if (command == "/ipoib/config") return config(node, parameters);
   return nullptr;

@@ -12,6 +12,7 @@
 #include "lib/cm/cm_info.h"
 #include "lib/fabric/fabric_types.h"
 #include "lib/fwd/modes.h"
+#include "lib/mgmt/capture_info.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::mgmt {
@@ -71,11 +72,11 @@ class NodeControl {
   /// kNotFound: there is no such rule.
   virtual Status remove_filter(std::size_t number) = 0;
 
-  /// Writes every frame on every HCA's wire to `path` (pcap of ERF records) until capture_stop(),
-  /// or until the file would be longer than `limit` octets (0: no limit).
-  virtual Status capture_start(const std::string& path, std::uint64_t limit) = 0;
-  /// Returns the number of frames written.
-  virtual Result<std::uint64_t> capture_stop() = 0;
+  /// Writes every frame on every HCA's wire to a file (pcap of ERF records) until capture_stop() or
+  /// until a limit. Frames are captured when NodeView::capture() says that it is running.
+  virtual Status capture_start(const CaptureRequest& request) = 0;
+  /// Returns the state so far. The file is completed in the background.
+  virtual Result<CaptureInfo> capture_stop() = 0;
 };
 
 }  // namespace ipoib::mgmt

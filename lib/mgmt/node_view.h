@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/mgmt/capture_info.h"
 #include "lib/mgmt/node_info.h"
 
 namespace ipoib::mgmt {
@@ -44,6 +45,7 @@ class NodeView {
   /// Filter rules in order.
   [[nodiscard]] virtual std::vector<FilterInfo> filters() const = 0;
   [[nodiscard]] virtual std::vector<SaInfo> subnet_administration() const = 0;
+  [[nodiscard]] virtual CaptureInfo capture() const = 0;
 };
 
 }  // namespace ipoib::mgmt

@@ -34,7 +34,7 @@ say "multicast trees at S1:" && trees | awk '{ print "  " $0 }'
 expect "tree of the broadcast group" "$(trees | awk '$1 == "0xc000"')" "0xc000 2 3 4"
 
 capture=$LAB_DIR/fabric.pcap
-cli a "capture start $capture" >/dev/null
+capture_begin a "$capture"
 for pair in "a b" "b c" "c a"; do
   read -r from to <<<"$pair"
   row "$from to $to" ping_all "$from" "$(host_address "$to")"
@@ -53,7 +53,7 @@ for host in a c; do
   expect "$name: before the join" "$(flow "$name" 'd[0]["idle"]')" 0
 done
 flow_end sender
-said=$(cli a "capture stop")
+said=$(capture_end a)
 
 # Packets on the wire have the LIDs that OpenSM assigned and the keys of partitions.conf.
 judge() { tshark -r "$capture" "$@" 2>/dev/null; }

@@ -35,7 +35,7 @@ for node in a b c; do wait_for 20 "the link of node $node to come up" link_up "$
 
 # --- Each worker gets one of the connections.
 capture=$LAB_DIR/queues.erf.pcap
-cli a "capture start $capture" >/dev/null
+capture_begin a "$capture"
 for peer in b c; do row "ping to $peer" ping_all a "$(host_address "$peer")"; done
 wait_for 10 "a connection of each worker" workers "[0, 1]"
 # The peer of worker 0.
@@ -45,7 +45,7 @@ for peer in b c; do
   row "7928 octets from a to $peer" large a "$peer"
   row "7928 octets from $peer to a" large "$peer" a
 done
-cli a "capture stop" >/dev/null
+capture_end a >/dev/null
 for worker in 0 1; do
   for counter in tx_packets rx_packets; do
     n=$(connections "sum(r['$counter'] for r in d if r['worker'] == $worker)")

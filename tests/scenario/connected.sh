@@ -39,7 +39,7 @@ for mode in rc uc; do
   for host in a b c; do wait_for 20 "the link of node $host to come up" link_up "$host"; done
   expect "connections before any traffic" "$(connections a "len(d)")" 0
   capture=$LAB_DIR/$mode.erf.pcap
-  cli a "capture start $capture" >/dev/null
+  capture_begin a "$capture"
 
   ping_all a "$(host_address b)"
   ping_all c "$(host_address a)"
@@ -57,7 +57,7 @@ for mode in rc uc; do
   in_host a ip route flush cache
   in_host a ping -q -c 3 -i 0.2 -W 1 -s 4000 -M dont "$(host_address c)" >/dev/null ||
     fail "fragments did not reach the node without connections"
-  cli a "capture stop" >/dev/null
+  capture_end a >/dev/null
 
   iperf_server b
   row "$mode: iperf3 TCP, host MTU $HOST_MTU" tcp_rate a "$(host_address b)" 3

@@ -42,7 +42,7 @@ node_stop b
 scenario_node b
 wait_for 20 "the link of node b to come up" link_up b
 capture=$LAB_DIR/fabric.pcap
-cli b "capture start $capture"
+capture_begin b "$capture"
 
 ping_all a "$(host_address b)"
 invalid() { cli a "show link json" | json 'd[0]["counters"]["arp_invalid"]'; }
@@ -70,7 +70,7 @@ for group in "${GROUPS_SENT[@]}"; do
   expect "$group: repeated" "$(flow "$group" 'sum(c["repeated"] for c in d)')" 0
 done
 flow_end sender
-cli b "capture stop"
+capture_end b
 
 # fields FILTER FIELD: prints the values of the field in matching frames.
 fields() { tshark -r "$capture" -Y "infiniband.bth.destqp != 1 && $1" -T fields -e "$2" 2>/dev/null | sort -u | xargs; }

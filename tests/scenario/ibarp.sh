@@ -52,7 +52,7 @@ for node in b c; do scenario_node "$node"; done
 for node in b c; do wait_for 20 "the link of node $node to come up" link_up "$node"; done
 # Node b sees the packets of both partitions.
 capture=$LAB_DIR/fabric.pcap
-cli b "capture start $capture"
+capture_begin b "$capture"
 expect "dialect" "$(link_field b dialect)" ibarp2001
 expect "MTU" "$(link_field b mtu)" 2044
 
@@ -79,7 +79,7 @@ done
 expect_text "link-local address of node a" "$(cli a "show link ib0 json")" 'fe80::202:c903:0:1/'
 expect_text "link-local address of node b" "$(cli b "show link ib0 json")" 'fe80::2:c903:0:2/'
 
-cli b "capture stop"
+capture_end b
 
 for to in b c; do
   for to_address in "$(host_address "$to")" "${address[$to]}"; do

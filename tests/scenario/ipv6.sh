@@ -27,7 +27,7 @@ shared() {
 }
 wait_for 10 "node a to take fd00::77" shared a ready
 capture=$LAB_DIR/fabric.pcap
-cli a "capture start $capture"
+capture_begin a "$capture"
 for node in b c; do scenario_node "$node"; done
 for node in b c; do wait_for 20 "the link of node $node to come up" link_up "$node"; done
 
@@ -76,7 +76,7 @@ wait_for 10 "node c to find fd00::77 taken" shared c duplicate
 cli c "show link ib0 json" | json '[x for x in d["ipv6"]["addresses"] if x["reason"]][0]'
 ping_all b fd00::77 >/dev/null
 
-cli a "capture stop"
+capture_end a
 judge() { tshark -r "$capture" "$@" 2>/dev/null; }
 count() { judge -Y "$1" | wc -l; }
 faults=$(judge -Y '_ws.malformed || _ws.expert.severity >= 8388608')

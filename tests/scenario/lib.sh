@@ -214,3 +214,16 @@ ping_over_move() {
   row "pings while node a changes to $queues queues" grep -o '[0-9]* received' "$log"
   expect "pings" "$(grep -o '[0-9]* received' "$log")" "$pings received"
 }
+
+# capture_begin NODE FILE: returns when the node captures its frames. capture_end NODE: returns when the file is
+# complete, and prints the number of frames.
+capture_is() { [[ $(cli "$1" "show capture json" | json 'd["state"]') == "$2" ]]; }
+capture_begin() {
+  cli "$1" "capture start $2"
+  wait_for 10 "node $1 to capture frames" capture_is "$1" running
+}
+capture_end() {
+  cli "$1" "capture stop" >/dev/null
+  wait_for 10 "the file of node $1 to be complete" capture_is "$1" "done"
+  cli "$1" "show capture json" | json '"{frames} frames, {lost} lost".format(**d)'
+}

@@ -90,7 +90,7 @@ for node in a b; do
   expect "MTUs of node $node" "$(cli "$node" "show link json" | json '[x["mtu"] for x in d]')" "[2044, 4092]"
 done
 capture=$LAB_DIR/fabric.pcap
-cli a "capture start $capture"
+capture_begin a "$capture"
 
 reaches() { in_host a ping -q -c 1 -W 0.3 "$1"; }
 for to in 192.168.2.2 192.168.3.2 fd00:2::2 fd00:3::2; do
@@ -113,7 +113,7 @@ refused fd00:3::2 4044 'From fd00:1::1 .*Packet too big: mtu=2044'
 in_host a ip route flush cache
 row "cut by node a" ping_all a 192.168.3.2 -M dont -s 4064
 row "cut by host a, IPv6" ping_all a fd00:3::2 -s 4044
-cli a "capture stop"
+capture_end a
 
 judge() { tshark -r "$capture" "$@" 2>/dev/null; }
 count() { judge -Y "$1" | wc -l; }

@@ -30,7 +30,7 @@ for node in a b c; do scenario_host "$node"; done
 scenario_node a
 wait_for 20 "the link of node a to come up" link_up a
 capture=$LAB_DIR/fabric.pcap
-cli a "capture start $capture"
+capture_begin a "$capture"
 for node in b c; do scenario_node "$node"; done
 for node in b c; do wait_for 20 "the link of node $node to come up" link_up "$node"; done
 # Host a uses IGMPv3 and MLDv2, host c the previous versions.
@@ -61,7 +61,7 @@ done
 flow_end sender
 say "sent to each group: $(flow sender 'd["239.1.1.1"]')"
 cli b "show group ib0"
-cli a "capture stop"
+capture_end a
 
 judge() { tshark -r "$capture" "$@" 2>/dev/null; }
 # first_frame FILTER: prints the number of the first matching frame, if there is one.

@@ -35,10 +35,10 @@ row "partition 2, b to c" ping_all b 172.16.3.2
 # Broadcast: node a sends ARP requests in partition 1 for 10.0.0.3, which node c has in partition 2. The bridge brings
 # them to node c's port, which must ignore them.
 capture=$LAB_DIR/c.pcap
-cli c "capture start $capture" >/dev/null
+capture_begin c "$capture"
 report=$(in_host a ping -n -c 3 -i 0.3 -w 8 -W 6 "$(host_address c)") || true
 expect_text "ping of an address of the other partition" "$report" 'Destination Host Unreachable'
-cli c "capture stop" >/dev/null
+capture_end c >/dev/null
 count() { tshark -r "$capture" -Y "$1" 2>/dev/null | wc -l; }
 asked=$(count 'arp.opcode == 1 && arp.dst.proto_ipv4 == 10.0.0.3 && infiniband.bth.p_key == 0x8001')
 ((asked >= 3)) || fail "$asked questions for 10.0.0.3 at node c's port"

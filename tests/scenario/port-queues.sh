@@ -58,10 +58,10 @@ receiver=$!
 LAB_PIDS+=("$receiver")
 wait_for 10 "the receiver of the flows" grep -qs ready "$LAB_DIR/flows.error"
 before=("$(packets receive 0)" "$(packets receive 1)")
-cli a "capture start $LAB_DIR/flows.pcap" >/dev/null
+capture_begin a "$LAB_DIR/flows.pcap"
 in_host a "$python" send "$(host_address b)" $flows $each
 wait "$receiver"
-cli a "capture stop" >/dev/null
+capture_end a >/dev/null
 flows_field() { json "d['$1']" <"$LAB_DIR/flows.json"; }
 for worker in 0 1; do
   got=$(($(packets receive "$worker") - before[worker]))

@@ -40,6 +40,7 @@ struct FakeView final : mgmt::NodeView, Fake {
   std::vector<mgmt::MulticastRouteInfo> multicast_routes() const override { return rows.mroutes; }
   std::vector<mgmt::FilterInfo> filters() const override { return rows.filters; }
   std::vector<mgmt::SaInfo> subnet_administration() const override { return rows.sa; }
+  mgmt::CaptureInfo capture() const override { return rows.capture; }
 };
 
 struct FakeStats final : mgmt::NodeStats, Fake {
@@ -90,11 +91,12 @@ struct FakeControl final : mgmt::NodeControl, Fake {
   Status set_source_check(Text n, fwd::SourceCheck check) override {
     return note(n, "source-check", static_cast<int>(check));
   }
-  Status capture_start(const std::string& path, std::uint64_t limit) override {
-    return note("capture", path, "limit", limit);
+  Status capture_start(const mgmt::CaptureRequest& r) override {
+    return note("capture", r.file, "limit", r.max_octets, "frames", r.max_frames,
+                r.replace ? "replace" : "new");
   }
-  Result<std::uint64_t> capture_stop() override {
-    return note("capture stop").map([] { return std::uint64_t{42}; });
+  Result<mgmt::CaptureInfo> capture_stop() override {
+    return note("capture stop").map([this] { return rows.capture; });
   }
 };
 

@@ -84,6 +84,7 @@ struct NodeRows {
   mgmt::NodeTotals totals;
   mgmt::ManagementInfo management;
   mgmt::LatencyInfo latency;
+  mgmt::CaptureInfo capture;
   std::vector<mgmt::DropInfo> drops;
 };
 

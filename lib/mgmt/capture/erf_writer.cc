@@ -2,6 +2,7 @@
 #include "lib/mgmt/capture/erf_writer.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <pcap/pcap.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -34,23 +36,42 @@ struct ErfHdr {
 };
 static_assert(wire::WireRecord<ErfHdr> && sizeof(ErfHdr) == 16);
 
-/// Opens and truncates a regular file. Does not wait for a pipe or follow a link.
-Result<std::FILE*> open_regular(const std::string& path) {
-  const auto refused = [&path](const char* why) {
-    return fail(Errc::kRefused, "{}: {}", path, why);
-  };
-  const int fd =
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-  if (fd < 0)
-    return refused(errno == ELOOP ? "symbolic links are not followed" : std::strerror(errno));
+Error refused(const std::string& path, const char* why) {
+  return {Errc::kRefused, fmt::format("{}: {}", path, why)};
+}
+
+/// True if something has the name and is no regular file. Does not follow a link.
+bool is_special(const std::string& path) {
   struct stat is {};
-  const char* why = nullptr;
-  if (fstat(fd, &is) != 0 || !S_ISREG(is.st_mode)) why = "not a regular file";
-  if (why == nullptr && ftruncate(fd, 0) != 0) why = std::strerror(errno);
-  std::FILE* const stream = why == nullptr ? fdopen(fd, "wb") : nullptr;
-  if (stream != nullptr) return stream;
-  close(fd);
-  return refused(why != nullptr ? why : "no memory for a stream");
+  return lstat(path.c_str(), &is) == 0 && !S_ISREG(is.st_mode);
+}
+
+/// Creates a file that did not exist.
+Result<int> create(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd >= 0) return fd;
+  if (errno != EEXIST) return tl::make_unexpected(refused(path, std::strerror(errno)));
+  return fail(Errc::kExists, "{} exists already; add replace to replace it", path);
+}
+
+/// Creates a file under another name in the same folder, then gives it this one.
+Result<int> create_instead(const std::string& path) {
+  std::string fresh = path + ".XXXXXX";
+  const int fd = mkostemp(fresh.data(), O_CLOEXEC);
+  if (fd < 0) return tl::make_unexpected(refused(path, std::strerror(errno)));
+  if (rename(fresh.c_str(), path.c_str()) == 0) return fd;
+  const Error why = refused(path, std::strerror(errno));
+  unlink(fresh.c_str());
+  ::close(fd);
+  return tl::make_unexpected(why);
+}
+
+/// Takes what libpcap writes, for fopencookie(3).
+ssize_t keep(void* octets, const char* data, std::size_t size) {
+  const auto* first = reinterpret_cast<const std::byte*>(data);
+  auto& to = *static_cast<std::vector<std::byte>*>(octets);
+  to.insert(to.end(), first, first + size);
+  return static_cast<ssize_t>(size);
 }
 
 }  // namespace
@@ -62,28 +83,62 @@ void ErfWriter::DumpClose::operator()(pcap_dumper* d) const {
   pcap_dump_close(d);
 }
 
-ErfWriter::ErfWriter(std::string path, pcap* handle, pcap_dumper* dumper)
-    : path_{std::move(path)}, handle_{handle}, dumper_{dumper} {}
-
-Result<ErfWriter> ErfWriter::open(const std::string& path) {
-  auto stream = open_regular(path);
-  if (!stream) return tl::make_unexpected(stream.error());
-  pcap* handle = pcap_open_dead(kLinkTypeErf, kSnapLen);
-  if (handle == nullptr) {
-    std::fclose(*stream);
-    return fail(Errc::kNoResources, "no memory for a capture");
-  }
-  pcap_dumper* dumper = pcap_dump_fopen(handle, *stream);
-  if (dumper == nullptr) {
-    const std::string why = pcap_geterr(handle);
-    pcap_close(handle);
-    std::fclose(*stream);
-    return fail(Errc::kRefused, "{}: {}", path, why);
-  }
-  return ErfWriter{path, handle, dumper};
+ErfWriter::~ErfWriter() {
+  dumper_.reset();
+  if (fd_ >= 0) ::close(fd_);
 }
 
-Status ErfWriter::write(std::span<const std::byte> frame, std::uint64_t unix_ns) {
+Result<std::unique_ptr<ErfWriter>> ErfWriter::open(const std::string& path, bool replace) {
+  if (is_special(path)) return tl::make_unexpected(refused(path, "not a regular file"));
+  const Result<int> fd = replace ? create_instead(path) : create(path);
+  if (!fd) return tl::make_unexpected(fd.error());
+  std::unique_ptr<ErfWriter> writer{new ErfWriter{path, *fd}};
+  if (auto s = writer->begin(); !s) return tl::make_unexpected(s.error());
+  return writer;
+}
+
+Status ErfWriter::begin() {
+  handle_.reset(pcap_open_dead(kLinkTypeErf, kSnapLen));
+  std::FILE* const stream =
+      handle_ ? fopencookie(&unwritten_, "w", {nullptr, keep, nullptr, nullptr}) : nullptr;
+  if (stream == nullptr) return fail(Errc::kNoResources, "no memory for a capture");
+  std::setvbuf(stream, nullptr, _IONBF, 0);
+  dumper_.reset(pcap_dump_fopen(handle_.get(), stream));
+  if (dumper_) return flush();
+  const Error why = refused(path_, pcap_geterr(handle_.get()));
+  std::fclose(stream);
+  return tl::make_unexpected(why);
+}
+
+Status ErfWriter::failed(const char* what) {
+  return fail(Errc::kNoResources, "{} {}: {}", what, path_, std::strerror(errno));
+}
+
+/// After an error the file ends with the last record that was written before.
+Status ErfWriter::flush() {
+  std::span<const std::byte> rest{unwritten_};
+  while (!rest.empty()) {
+    const ssize_t n = ::write(fd_, rest.data(), rest.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      const Status why = failed("cannot write to");
+      static_cast<void>(ftruncate(fd_, static_cast<off_t>(written_)) == 0);
+      unwritten_.clear();
+      return why;
+    }
+    rest = rest.subspan(static_cast<std::size_t>(n));
+  }
+  written_ += unwritten_.size();
+  unwritten_.clear();
+  return {};
+}
+
+Status ErfWriter::close() {
+  if (auto s = flush(); !s) return s;
+  return ::close(std::exchange(fd_, -1)) == 0 ? Status{} : failed("cannot complete");
+}
+
+Status ErfWriter::append(std::span<const std::byte> frame, std::uint64_t unix_ns) {
   const std::size_t wire_len = frame.size() + sizeof(std::uint16_t);
   const std::size_t record_len = sizeof(ErfHdr) + wire_len;
   if (record_len > kSnapLen)
@@ -113,9 +168,6 @@ Status ErfWriter::write(std::span<const std::byte> frame, std::uint64_t unix_ns)
   packet.caplen = packet.len = static_cast<bpf_u_int32>(record_len);
   pcap_dump(reinterpret_cast<u_char*>(dumper_.get()), &packet,
             reinterpret_cast<const u_char*>(record_.data()));
-  if (std::ferror(pcap_dump_file(dumper_.get())) != 0)
-    return fail(Errc::kNoResources, "cannot write to {}", path_);
-  size_ += kPacketHeader + record_len;
   return {};
 }
 

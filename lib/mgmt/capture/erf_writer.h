@@ -18,16 +18,25 @@ struct pcap_dumper;
 
 namespace ipoib::mgmt {
 
+/// Records collect in memory until flush(). The C library writes nothing of them at the end of the
+/// process, where a file that does not answer would keep the process.
 class ErfWriter final : public FrameFile {
  public:
-  /// Creates the file, or truncates an existing one. kRefused: the file cannot be created, or
-  /// `path` is a link, a pipe or a device.
-  static Result<ErfWriter> open(const std::string& path);
+  /// Creates a regular file that only the owner may read. kExists: `path` exists and `replace` is
+  /// not given. A regular file is replaced in one step, when the new one exists. kRefused: the file
+  /// cannot be created, or `path` is a link, a pipe or a device.
+  static Result<std::unique_ptr<ErfWriter>> open(const std::string& path, bool replace);
+  ~ErfWriter() override;
+  ErfWriter(const ErfWriter&) = delete;
+  ErfWriter& operator=(const ErfWriter&) = delete;
 
-  /// kInvalidArgument: the frame is too long for an ERF record; kNoResources: the disk accepts no
-  /// more data.
-  Status write(std::span<const std::byte> frame, std::uint64_t unix_ns) override;
-  [[nodiscard]] std::uint64_t size() const override { return size_; }
+  /// kInvalidArgument: the frame is too long for an ERF record.
+  Status append(std::span<const std::byte> frame, std::uint64_t unix_ns) override;
+  /// kNoResources: the disk accepts no more data.
+  Status flush() override;
+  Status close() override;
+  [[nodiscard]] std::uint64_t size() const override { return written_ + unwritten_.size(); }
+  [[nodiscard]] std::size_t unwritten() const override { return unwritten_.size(); }
 
  private:
   struct PcapClose {
@@ -36,14 +45,17 @@ class ErfWriter final : public FrameFile {
   struct DumpClose {
     void operator()(pcap_dumper* d) const;
   };
-  static constexpr std::uint64_t kFileHeader = 24, kPacketHeader = 16;
-  ErfWriter(std::string path, pcap* handle, pcap_dumper* dumper);
+  ErfWriter(std::string path, int fd) : path_{std::move(path)}, fd_{fd} {}
+  Status begin();
+  Status failed(const char* what);
 
   std::string path_;
+  int fd_;
+  std::vector<std::byte> unwritten_;  ///< libpcap writes here.
+  std::uint64_t written_ = 0;         ///< Octets in the file.
   std::unique_ptr<pcap, PcapClose> handle_;
   std::unique_ptr<pcap_dumper, DumpClose> dumper_;
   std::vector<std::byte> record_;
-  std::uint64_t size_ = kFileHeader;
 };
 
 }  // namespace ipoib::mgmt

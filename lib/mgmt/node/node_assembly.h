@@ -24,8 +24,8 @@ struct NodeAssembly {
   std::unique_ptr<NodeParts> parts;
   NodeStatsImpl stats{*parts};
   TestTrafficImpl traffic{*parts};
-  NodeViewImpl view{*parts, stats, traffic};
   Capture capture;
+  NodeViewImpl view{*parts, stats, traffic, capture};
   PacketTrace trace{parts->workers, parts->interfaces, *parts->routes, *parts->retirement,
                     parts->clock.tsc};
   PortDevices devices{*parts};

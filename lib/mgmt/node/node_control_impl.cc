@@ -2,6 +2,7 @@
 #include "lib/mgmt/node/node_control_impl.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "lib/base/log.h"
@@ -161,14 +162,18 @@ Status NodeControlImpl::change_hca(std::string_view name, const fabric::PortChan
   return setter->change_port(change);
 }
 
-Status NodeControlImpl::capture_start(const std::string& path, std::uint64_t limit) {
+Status NodeControlImpl::capture_start(const CaptureRequest& request) {
   parts_.loop->expects_own_lcore();
-  std::vector<fabric::Hca*> hcas;
-  for (const auto& h : parts_.hcas) hcas.push_back(h->hca.get());
-  return capture_.start(path, limit, hcas);
+  std::vector<fabric::WireCapture*> wires;
+  for (const auto& h : parts_.hcas) {
+    wires.push_back(h->hca->wire_capture());
+    if (wires.back() == nullptr)
+      return fail(Errc::kRefused, "{} does not support packet capture", h->config.name);
+  }
+  return capture_.start(request, std::move(wires));
 }
 
-Result<std::uint64_t> NodeControlImpl::capture_stop() {
+Result<CaptureInfo> NodeControlImpl::capture_stop() {
   parts_.loop->expects_own_lcore();
   return capture_.stop();
 }

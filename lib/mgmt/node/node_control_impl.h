@@ -42,8 +42,8 @@ class NodeControlImpl final : public NodeControl {
   Status remove_multicast_route(const MulticastRouteConfig& route) override;
   Status add_filter(const FilterConfig& filter, std::optional<std::size_t> number) override;
   Status remove_filter(std::size_t number) override;
-  Status capture_start(const std::string& path, std::uint64_t limit) override;
-  Result<std::uint64_t> capture_stop() override;
+  Status capture_start(const CaptureRequest& request) override;
+  Result<CaptureInfo> capture_stop() override;
 
   /// Starts an interface and adds its configured neighbours.
   void bring_up(link::Interface& control);

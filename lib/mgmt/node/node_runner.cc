@@ -30,6 +30,11 @@ constexpr unsigned kEventsPerTurn = 64;
 constexpr Duration kCarrierCheck = std::chrono::milliseconds(100);
 /// Time limit for leaving groups and disconnecting.
 constexpr Duration kShutDownLimit = std::chrono::seconds(5);
+/// Time limit for the file of a capture at the end. It is ample for writing all queued frames to a
+/// working disk.
+constexpr std::chrono::seconds kCaptureLimit{2};
+/// Interval at which a capture that starts or ends is looked at.
+constexpr Duration kCaptureStep = std::chrono::milliseconds(5);
 
 /// Workers read these cache lines per packet, so they are written only on a change.
 template <class T>
@@ -192,6 +197,7 @@ TimePoint NodeRunner::next_wake(TimePoint t) const {
   std::optional<TimePoint> wake = earlier(t + kMaxSleep, next_deadline());
   for (const auto& h : parts_.hcas)
     if (h->hca->mad_port().polled()) wake = earlier(wake, t + kMadPoll);
+  if (capture_.in_transition()) wake = earlier(wake, t + kCaptureStep);
   return *wake;
 }
 
@@ -232,7 +238,7 @@ void NodeRunner::shut_down() {
     log(LogArea::kMgmt, LogLevel::kWarning,
         "some groups or connections could not be left or closed before the end");
   stop_workers();
-  static_cast<void>(capture_.stop());
+  capture_.end(kCaptureLimit);
 }
 
 void NodeRunner::stop_workers() {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/mgmt/capture/capture.h"
 #include "lib/mgmt/device/device_readings.h"
 #include "lib/mgmt/node/node_counters.h"
 #include "lib/mgmt/node/node_parts.h"
@@ -228,6 +229,11 @@ std::vector<SaInfo> NodeViewImpl::subnet_administration() const {
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+CaptureInfo NodeViewImpl::capture() const {
+  parts_.loop->expects_own_lcore();
+  return capture_.info();
 }
 
 ForwardInfo NodeViewImpl::forward_info() const {

@@ -11,6 +11,7 @@
 
 namespace ipoib::mgmt {
 
+class Capture;
 class LinkInstance;
 class NodeStatsImpl;
 struct NodeParts;
@@ -19,8 +20,9 @@ class TestTrafficImpl;
 class NodeViewImpl final : public NodeView {
  public:
   /// `stats`: counters in the rows are those that it shows.
-  NodeViewImpl(const NodeParts& parts, const NodeStatsImpl& stats, const TestTrafficImpl& traffic)
-      : parts_{parts}, stats_{stats}, traffic_{traffic} {}
+  NodeViewImpl(const NodeParts& parts, const NodeStatsImpl& stats, const TestTrafficImpl& traffic,
+               const Capture& capture)
+      : parts_{parts}, stats_{stats}, traffic_{traffic}, capture_{capture} {}
 
   const NodeConfig& config() const override;
   ForwardInfo forward_info() const override;
@@ -36,6 +38,7 @@ class NodeViewImpl final : public NodeView {
   std::vector<MulticastRouteInfo> multicast_routes() const override;
   std::vector<FilterInfo> filters() const override;
   std::vector<SaInfo> subnet_administration() const override;
+  CaptureInfo capture() const override;
 
  private:
   /// Null: the interface is no IPoIB link.
@@ -44,6 +47,7 @@ class NodeViewImpl final : public NodeView {
   const NodeParts& parts_;
   const NodeStatsImpl& stats_;
   const TestTrafficImpl& traffic_;
+  const Capture& capture_;
 };
 
 }  // namespace ipoib::mgmt

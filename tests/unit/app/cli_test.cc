@@ -72,6 +72,7 @@ const std::map<std::string, std::string, std::less<>> kValues = {{"LINK", "ib0"}
                                                                  {"CONNECTION", "7"},
                                                                  {"FILE", "x.pcap"},
                                                                  {"MEGABYTES", "100"},
+                                                                 {"FRAMES", "7"},
                                                                  {"TOPIC", "show"}};
 
 /// Two lines that use the command: one without the parts in brackets, and one with all of them.
@@ -181,7 +182,8 @@ TEST_F(CliTest, NamesThatAreNotThere) {
 TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
   EXPECT_EQ(text("show lnik"),
             "error: at word 2 \"lnik\": expected one of link, port, fwd, latency, neigh, route, "
-            "group, connection, mroute, filter, drops, trace, worker, management, hca, sa, config, "
+            "group, connection, mroute, filter, drops, trace, capture, worker, management, hca, "
+            "sa, config, "
             "log\n");
   EXPECT_EQ(text("route add 1.2.3.4/99 via 10.0.0.2"),
             "error: at word 3 \"1.2.3.4/99\": expected PREFIX (IP prefix without host bits)\n");
@@ -260,10 +262,15 @@ TEST_F(CliTest, Changes) {
       {"filter del 7", "filter del 7"},
       {"filter del 0", ""},
       {"capture start /tmp/x y", ""},
-      {"capture start dir/x.pcap", "capture dir/x.pcap limit 0"},
-      {"capture start x.pcap limit 2", "capture x.pcap limit 2000000"},
+      {"capture start dir/x.pcap", "capture dir/x.pcap limit 1000000000 frames 0 new"},
+      {"capture start x.pcap limit 2", "capture x.pcap limit 2000000 frames 0 new"},
+      {"capture start x.pcap limit 2 frames 9 replace",
+       "capture x.pcap limit 2000000 frames 9 replace"},
+      {"capture start x.pcap frames 4294967295",
+       "capture x.pcap limit 1000000000 frames 4294967295 new"},
+      {"capture start x.pcap frames 0", ""},
       {"capture start x.pcap limit 0", ""},
-      {"capture start \"a dir/x.pcap\"", "capture a dir/x.pcap limit 0"}};
+      {"capture start \"a dir/x.pcap\"", "capture a dir/x.pcap limit 1000000000 frames 0 new"}};
   for (const auto& [line, request] : cases) {
     node.requests.lines.clear();
     const auto answer = text(line);
@@ -289,7 +296,8 @@ TEST_F(CliTest, StartStopModeCaptureQuit) {
     EXPECT_EQ(text(fmt::format("set fwd {}", name)), "");
     EXPECT_EQ(fwd::mode_name(node.rows.forward.mode), name);
   }
-  EXPECT_EQ(text("capture stop"), "42 frames\n");
+  node.rows.capture.frames = 42;
+  EXPECT_EQ(text("capture stop"), "42 frames are written so far; the file is being completed\n");
   node.requests.refuse = true;
   EXPECT_EQ(text("capture stop"), "error: refused by the test\n");
   EXPECT_EQ(text("quit"), "");
@@ -415,6 +423,21 @@ TEST_F(CliTest, Help) {
   EXPECT_TRUE(text("help \xff\x01").find('\x01') == std::string::npos);
   EXPECT_EQ(text("help bogus"),
             "error: no command starts with \"bogus\"; enter help for a list of commands\n");
+}
+
+TEST_F(CliTest, P16_ShowsTheCapture) {
+  EXPECT_TRUE(text("show capture").find("none") != std::string::npos) << text("show capture");
+  node.rows.capture = {.state = mgmt::CaptureState::kFailed,
+                       .file = "/x.pcap",
+                       .frames = 5,
+                       .octets = 600,
+                       .lost = 7,
+                       .max_octets = 1000,
+                       .max_frames = 0,
+                       .reason = "no room"};
+  EXPECT_EQ(Json::parse(text("show capture json")), Json::parse(R"({"state": "failed",
+      "file": "/x.pcap", "frames": 5, "octets": 600, "lost": 7, "max_octets": 1000,
+      "max_frames": 0, "reason": "no room"})"));
 }
 
 TEST_F(CliTest, CompletesWithNamesOfTheNode) {

@@ -71,6 +71,8 @@ TEST(TelemetryAnswer, EveryEndpoint) {
   node.rows.management.slow_turns = 4;
   EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/management", "").at("slow_turns"), 4);
   EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/latency", "").at("p99_ns"), 0);
+  node.rows.capture.lost = 3;
+  EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/capture", "").at("lost"), 3);
   EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/bogus", ""), nullptr);
 }
 

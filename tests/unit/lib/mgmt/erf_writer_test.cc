@@ -48,10 +48,11 @@ TEST_F(ErfWriterTest, WritesTheRecordsThatTsharkReads) {
   ASSERT_EQ(expected.size(), 66U);
   constexpr std::size_t kHeader = 16, kVcrc = 2, kTimeStamp = 8;
   {
-    auto writer = ErfWriter::open(path);
+    auto writer = ErfWriter::open(path, false);
     ASSERT_TRUE(writer) << writer.error().what;
     for (const auto& r : expected)
-      ASSERT_TRUE(writer->write(std::span{r}.subspan(kHeader, r.size() - kHeader - kVcrc), 1));
+      ASSERT_TRUE((*writer)->append(std::span{r}.subspan(kHeader, r.size() - kHeader - kVcrc), 1));
+    ASSERT_TRUE((*writer)->close());
   }
   const auto written = records_of(path);
   ASSERT_EQ(written.size(), expected.size());
@@ -66,9 +67,10 @@ TEST_F(ErfWriterTest, WritesTheRecordsThatTsharkReads) {
 
 TEST_F(ErfWriterTest, TimeStampsAreSecondsAndFractionsLittleEndian) {
   {
-    auto writer = ErfWriter::open(path);
+    auto writer = ErfWriter::open(path, false);
     ASSERT_TRUE(writer);
-    ASSERT_TRUE(writer->write(std::vector<std::byte>(24), 1'700'000'000'500'000'000ULL));
+    ASSERT_TRUE((*writer)->append(std::vector<std::byte>(24), 1'700'000'000'500'000'000ULL));
+    ASSERT_TRUE((*writer)->close());
   }
   const auto written = records_of(path);
   ASSERT_EQ(written.size(), 1U);
@@ -79,14 +81,15 @@ TEST_F(ErfWriterTest, TimeStampsAreSecondsAndFractionsLittleEndian) {
 }
 
 TEST_F(ErfWriterTest, FailuresNameTheFile) {
-  const auto writer = ErfWriter::open("/nowhere/at/all.pcap");
+  const auto writer = ErfWriter::open("/nowhere/at/all.pcap", false);
   ASSERT_FALSE(writer);
   EXPECT_NE(writer.error().what.find("/nowhere/at/all.pcap"), std::string::npos);
 }
 
-/// The test limits the size of files, which is like a full file system to this process.
-TEST_F(ErfWriterTest, ADiskThatTakesNoMoreIsReported) {
-  auto full = ErfWriter::open(path);
+/// The test limits the size of files, which is like a full file system to this process. The file
+/// keeps the records that were written whole.
+TEST_F(ErfWriterTest, P16_ADiskThatTakesNoMoreIsReported) {
+  auto full = ErfWriter::open(path, false);
   ASSERT_TRUE(full);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -94,53 +97,65 @@ TEST_F(ErfWriterTest, ADiskThatTakesNoMoreIsReported) {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   Status status;
-  for (int i = 0; i < 1000 && status; ++i) status = full->write(std::vector<std::byte>(1000), 0);
+  std::size_t written = 0;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE((*full)->append(std::vector<std::byte>(1000), 0));
+    status = (*full)->flush();
+    if (!status) break;
+    ++written;
+  }
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Errc::kNoResources);
+  full->reset();
+  EXPECT_EQ(records_of(path).size(), written);
+  EXPECT_EQ(std::filesystem::file_size(path), 24 + written * (16 + 16 + 1002));
 }
 
 /// open() does not wait for a reader, and writes no file except the named one.
-TEST_F(ErfWriterTest, RefusesWhatIsNoRegularFile) {
+TEST_F(ErfWriterTest, P16_RefusesWhatIsNoRegularFile) {
   const std::string aside = path + ".aside";
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_FALSE(ErfWriter::open(path)) << "a pipe that nobody reads";
-  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
-  ASSERT_GE(reader, 0);
-  EXPECT_EQ(ErfWriter::open(path).error().what, path + ": not a regular file");
-  close(reader);
-  unlink(path.c_str());
+  for (const bool replace : {false, true}) {
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    EXPECT_EQ(ErfWriter::open(path, replace).error().what, path + ": not a regular file");
+    unlink(path.c_str());
 
-  std::ofstream{aside} << "mine";
-  ASSERT_EQ(symlink(aside.c_str(), path.c_str()), 0);
-  EXPECT_EQ(ErfWriter::open(path).error().what, path + ": symbolic links are not followed");
-  std::string text;
-  std::ifstream{aside} >> text;
-  EXPECT_EQ(text, "mine");
-  unlink(aside.c_str());
-  EXPECT_FALSE(ErfWriter::open("/dev/full"));
-  EXPECT_FALSE(ErfWriter::open(testing::TempDir()));
+    std::ofstream{aside} << "mine";
+    ASSERT_EQ(symlink(aside.c_str(), path.c_str()), 0);
+    EXPECT_EQ(ErfWriter::open(path, replace).error().what, path + ": not a regular file");
+    std::string text;
+    std::ifstream{aside} >> text;
+    EXPECT_EQ(text, "mine");
+    unlink(path.c_str());
+    unlink(aside.c_str());
+    EXPECT_FALSE(ErfWriter::open("/dev/full", replace));
+    EXPECT_FALSE(ErfWriter::open(testing::TempDir(), replace));
+  }
 }
 
-TEST_F(ErfWriterTest, ReplacesAFileAndKnowsItsLength) {
+TEST_F(ErfWriterTest, P16_ReplacesAFileIfAskedToAndKnowsItsLength) {
   std::ofstream{path} << std::string(10'000, 'x');
+  EXPECT_EQ(ErfWriter::open(path, false).error().code, Errc::kExists);
+  EXPECT_EQ(std::filesystem::file_size(path), 10'000U);
   std::uint64_t size = 0;
   {
-    auto writer = ErfWriter::open(path);
+    auto writer = ErfWriter::open(path, true);
     ASSERT_TRUE(writer);
     for (const std::size_t len : {24U, 100U, 4000U})
-      ASSERT_TRUE(writer->write(std::vector<std::byte>(len), 0));
-    size = writer->size();
+      ASSERT_TRUE((*writer)->append(std::vector<std::byte>(len), 0));
+    size = (*writer)->size();
+    ASSERT_TRUE((*writer)->close());
   }
   EXPECT_EQ(records_of(path).size(), 3U);
   EXPECT_EQ(std::filesystem::file_size(path), size);
 }
 
 TEST_F(ErfWriterTest, AFrameTooLongForARecordIsRefused) {
-  auto writer = ErfWriter::open(path);
+  auto writer = ErfWriter::open(path, false);
   ASSERT_TRUE(writer);
-  EXPECT_EQ(writer->write(std::vector<std::byte>(65'535), 0).error().code, Errc::kInvalidArgument);
+  EXPECT_EQ((*writer)->append(std::vector<std::byte>(65'535), 0).error().code,
+            Errc::kInvalidArgument);
 }
 
 }  // namespace
