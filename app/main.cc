@@ -29,6 +29,7 @@
 #include "app/hca_factory.h"
 #include "app/options.h"
 #include "app/service/journal.h"
+#include "app/service/log_stream.h"
 #include "app/service/periodic_stats.h"
 #include "app/service/service.h"
 #include "lib/base/log.h"
@@ -61,7 +62,9 @@ Arguments split(int argc, char** argv) {
 }
 
 void print_error(std::string_view line) {
-  fmt::print(stderr, "{}{}\n", is_journal(STDERR_FILENO) ? "<3>" : "", line);
+  settle_log(LogWriter::kPatience);
+  const char* const priority = is_journal(STDERR_FILENO) ? "<3>" : "";
+  write_standard_error(fmt::format("{}{}\n", priority, line), LogWriter::kPatience);
 }
 
 /// Exit status if options or configuration are wrong: another start would fail, too. The systemd
@@ -123,7 +126,15 @@ Result<int> signal_descriptor() {
   return fd;
 }
 
+/// Longest wait for the log lines of a command before its output.
+constexpr std::chrono::milliseconds kLogPatience{20};
+
+void settle_log_of_command() {
+  settle_log(kLogPatience);
+}
+
 void print(std::string_view text) {
+  settle_log_of_command();
   fmt::print("{}", text);
   std::fflush(stdout);
 }
@@ -168,8 +179,9 @@ Status start_frontends(const Options& options, const mgmt::NodeFaces& node, Cli&
   if (!options.cmdline_file.empty())
     if (auto s = run_command_file(cli, options.cmdline_file, print); !s) return s;
   if (options.interactive) {
-    auto terminal = Terminal::create(cli, node.loop.events(), STDIN_FILENO, STDOUT_FILENO,
-                                     [&node] { node.loop.request_stop(); });
+    auto terminal = Terminal::create(
+        cli, node.loop.events(), STDIN_FILENO, STDOUT_FILENO, [&node] { node.loop.request_stop(); },
+        settle_log_of_command);
     if (!terminal) return tl::make_unexpected(terminal.error());
     frontends.terminal = std::move(*terminal);
   }
@@ -219,11 +231,14 @@ int run(int argc, char** argv) {
   const auto signals = signal_descriptor();
   if (!signals) return report_error(signals.error());
   std::signal(SIGPIPE, SIG_IGN);
-  if (is_journal(STDERR_FILENO))
-    if (auto s = log_to_journal(); !s) return report_error(s.error());
+  // EAL logs until the process ends.
+  static LogWriter& log = *new LogWriter{standard_log_output(is_journal(STDERR_FILENO))};
+  if (auto s = log_to(log); !s) return report_error(s.error());
   notify_service_manager("initialising memory and devices");
   if (auto s = start_eal(arguments.eal, *options); !s) return report_error(s.error());
+  if (auto s = log.start(); !s) return report_error(s.error());
   const int result = serve(*options, *config, *signals);
+  static_cast<void>(log.end(LogWriter::kPatience));
   fabric::end_eal();
   close(*signals);
   return result;

@@ -158,8 +158,14 @@ struct Terminal::Bindings {
   std::array<cmdline_parse_ctx_t, 3> instructions{};
 };
 
-Terminal::Terminal(Cli& cli, mgmt::EventLoop& events, int in, std::function<void()> on_end)
-    : cli_{cli}, events_{events}, in_{in}, on_end_{std::move(on_end)}, bindings_{new Bindings} {
+Terminal::Terminal(Cli& cli, mgmt::EventLoop& events, int in, std::function<void()> on_end,
+                   std::function<void()> settle_log)
+    : cli_{cli},
+      events_{events},
+      in_{in},
+      on_end_{std::move(on_end)},
+      settle_log_{std::move(settle_log)},
+      bindings_{new Bindings} {
   Bindings& b = *bindings_;
   b.context.cli = &cli;
   b.line[0] = {{&line_ops, 0}, &b.context, 0};
@@ -179,8 +185,10 @@ Terminal::Terminal(Cli& cli, mgmt::EventLoop& events, int in, std::function<void
 }
 
 Result<std::unique_ptr<Terminal>> Terminal::create(Cli& cli, mgmt::EventLoop& events, int in,
-                                                   int out, std::function<void()> on_end) {
-  std::unique_ptr<Terminal> t{new Terminal{cli, events, in, std::move(on_end)}};
+                                                   int out, std::function<void()> on_end,
+                                                   std::function<void()> settle_log) {
+  std::unique_ptr<Terminal> t{
+      new Terminal{cli, events, in, std::move(on_end), std::move(settle_log)}};
   termios mode{};
   if (tcgetattr(in, &mode) == 0) {
     t->saved_ = mode;
@@ -260,6 +268,7 @@ void Terminal::execute(std::string_view line) {
   std::string first;
   bool more = true;
   while (more && first.size() < kPrintedAtOnce) more = answer.append_piece(first);
+  settle_log_();
   if (more && waits_ && events_.watch(out_, EPOLLOUT, [this](std::uint32_t) { print(); })) {
     answer_ = std::move(answer);
     unprinted_ = std::move(first);

@@ -23,9 +23,11 @@ class Terminal {
   /// Reads `in` and writes `out`, leaves both open at the end, and prints the prompt. A terminal is
   /// set to the mode that editing needs until the object is destroyed. `on_end` is called at the
   /// end of input or on Ctrl-D; create() itself may call it if `in` is a file, which cannot be
-  /// watched.
-  static Result<std::unique_ptr<Terminal>> create(Cli& cli, mgmt::EventLoop& events, int in,
-                                                  int out, std::function<void()> on_end);
+  /// watched. `settle_log` is called before the output of a command, and returns soon: the lines
+  /// that the command logged are then on the terminal, if the log goes there.
+  static Result<std::unique_ptr<Terminal>> create(
+      Cli& cli, mgmt::EventLoop& events, int in, int out, std::function<void()> on_end,
+      std::function<void()> settle_log = [] {});
   ~Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
@@ -33,7 +35,8 @@ class Terminal {
  private:
   struct Bindings;
 
-  Terminal(Cli& cli, mgmt::EventLoop& events, int in, std::function<void()> on_end);
+  Terminal(Cli& cli, mgmt::EventLoop& events, int in, std::function<void()> on_end,
+           std::function<void()> settle_log);
   /// Reads available input without waiting; returns false at the end of input or on Ctrl-D.
   bool feed();
   /// Passes keys to the line editor; keys after a line with a long answer wait. False: Ctrl-D.
@@ -51,6 +54,7 @@ class Terminal {
   int in_;
   int out_ = -1;
   std::function<void()> on_end_;
+  std::function<void()> settle_log_;
   bool waits_ = true;   ///< `in` is watched, so printing may take several turns.
   bool ended_ = false;  ///< The input has ended; an answer may still be in progress.
   bool printing_ = false;

@@ -155,6 +155,9 @@ void add_work(Metrics& metrics, const NodeTotals& totals) {
       "Time of each turn of the management lcore's loop, without its sleep; the sum is exact "
       "to 1 %.")
       .metric.push_back(time_histogram(totals.turn_ns));
+  add(kCounter, "ipoib_log_lines_lost_total",
+      "Log lines lost because standard error, the journal or syslog took no more.",
+      totals.log_lines_lost);
 }
 
 }  // namespace ipoib::app

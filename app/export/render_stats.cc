@@ -54,8 +54,13 @@ Json to_json(const mgmt::ForwardInfo& info) {
 }
 
 Json to_json(const mgmt::ManagementInfo& info) {
-  return {{"turns", info.turns},   {"slow_turns", info.slow_turns}, {"p50_ns", info.p50_ns},
-          {"p99_ns", info.p99_ns}, {"p99.9_ns", info.p999_ns},      {"max_ns", info.max_ns}};
+  return {{"turns", info.turns},
+          {"slow_turns", info.slow_turns},
+          {"p50_ns", info.p50_ns},
+          {"p99_ns", info.p99_ns},
+          {"p99.9_ns", info.p999_ns},
+          {"max_ns", info.max_ns},
+          {"log_lines_lost", info.log_lines_lost}};
 }
 
 Json to_json(const mgmt::CaptureInfo& info) {

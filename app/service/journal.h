@@ -5,8 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "lib/base/result.h"
-
 namespace ipoib::app {
 
 /// True if `fd` is the stream to the journal that systemd gave this process (JOURNAL_STREAM in
@@ -22,9 +20,5 @@ class PriorityMarker {
  private:
   bool at_begin_of_line_ = true;
 };
-
-/// Redirects rte_log to standard error only, with priorities: EAL would also write to syslog, and
-/// so to the same journal a second time. Must precede rte_eal_init().
-Status log_to_journal();
 
 }  // namespace ipoib::app

@@ -4,6 +4,7 @@
 #include <rte_log.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -36,7 +37,18 @@ std::uint32_t rte_level(LogLevel level) {
   return RTE_LOG_DEBUG;
 }
 
+/// A process has one log, that of rte_log.
+std::atomic<std::uint64_t> lines_lost{0};
+
 }  // namespace
+
+std::uint64_t log_lines_lost() noexcept {
+  return lines_lost.load(std::memory_order_relaxed);
+}
+
+void count_lost_log_lines(std::uint64_t n) noexcept {
+  lines_lost.fetch_add(n, std::memory_order_relaxed);
+}
 
 bool log_enabled(LogArea area, LogLevel level) {
   return rte_log_can_log(static_cast<std::uint32_t>(log_type(area)), rte_level(level));

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -20,6 +21,11 @@ void log_line(LogArea area, LogLevel level, std::string_view text);
 
 /// True if a line of this level would be written. Guards expensive arguments.
 [[nodiscard]] bool log_enabled(LogArea area, LogLevel level);
+
+/// Lines that were logged and never written, because their destination took no more. Any thread.
+[[nodiscard]] std::uint64_t log_lines_lost() noexcept;
+/// For the writer of the log.
+void count_lost_log_lines(std::uint64_t n) noexcept;
 
 template <class... Args>
 void log(LogArea area, LogLevel level, fmt::format_string<Args...> format, Args&&... args) {

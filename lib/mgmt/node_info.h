@@ -175,6 +175,7 @@ struct ManagementInfo {
   std::uint64_t slow_turns =
       0;  ///< Longer than 100 ms; each second with one has a warning in the log.
   std::uint64_t p50_ns = 0, p99_ns = 0, p999_ns = 0, max_ns = 0;
+  std::uint64_t log_lines_lost = 0;  ///< Lines that the destination of the log did not take.
 };
 
 struct LatencyInfo {

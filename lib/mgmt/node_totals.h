@@ -81,6 +81,7 @@ struct NodeTotals {
   IcmpErrorCounters icmp_errors;
   LatencyTotals latency;
   fwd::Histogram::Counts turn_ns{};  ///< Turns of the management lcore's loop.
+  std::uint64_t log_lines_lost = 0;  ///< See lib/base/log.h.
 };
 
 }  // namespace ipoib::mgmt

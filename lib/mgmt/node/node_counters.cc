@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "lib/base/log.h"
 #include "lib/mgmt/device/device_readings.h"
 #include "lib/mgmt/node/flow_spread.h"
 #include "lib/mgmt/node/node_parts.h"
@@ -180,6 +181,7 @@ NodeTotals NodeCounters::totals() const {
   NodeTotals t;
   t.uptime = parts_.now() - TimePoint{};
   t.tsc_hz = rte_get_tsc_hz();
+  t.log_lines_lost = log_lines_lost();
   t.mbufs = parts_.buffers.size();
   t.mbufs_free = parts_.buffers.available();
   t.reserve_mbufs = parts_.buffers.reserve()->size;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 
+#include "lib/base/log.h"
 #include "lib/mgmt/device/device_readings.h"
 #include "lib/mgmt/device/xstats.h"
 #include "lib/mgmt/node/node_parts.h"
@@ -165,7 +166,9 @@ std::vector<Xstat> NodeStatsImpl::xstats(std::string_view name) const {
 
 ManagementInfo NodeStatsImpl::management() const {
   parts_.loop->expects_own_lcore();
-  return parts_.turn_times.info();
+  ManagementInfo info = parts_.turn_times.info();
+  info.log_lines_lost = log_lines_lost();
+  return info;
 }
 
 LatencyInfo NodeStatsImpl::latency() const {

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <functional>
 #include <initializer_list>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -26,7 +27,9 @@ struct PtyTest : testing::Test {
     master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
     EXPECT_TRUE(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
     slave = open(ptsname(master), O_RDWR | O_NOCTTY);
-    auto made = Terminal::create(cli, node.loop.events(), slave, slave, [this] { ++ends; });
+    auto made = Terminal::create(
+        cli, node.loop.events(), slave, slave, [this] { ++ends; },
+        [this] { EXPECT_EQ(write(slave, logs.data(), logs.size()), std::ssize(logs)); });
     EXPECT_TRUE(made);
     if (made) terminal = std::move(*made);
     EXPECT_EQ(screen(), "ipoib> ");
@@ -81,6 +84,7 @@ struct PtyTest : testing::Test {
   Cli cli{node.faces};
   int master = -1, slave = -1;
   int ends = 0;
+  std::string logs;  ///< The lines that each command logs.
   std::unique_ptr<Terminal> terminal;
 };
 
@@ -95,6 +99,17 @@ TEST_F(PtyTest, TabCompletesAndListsWhatMayFollow) {
   for (const char* word : {"ib0", "eth0", "json"}) EXPECT_TRUE(has(choices, word)) << choices;
   EXPECT_TRUE(has(type("ib\t", {"ib0 "}), "ib0 "));
   EXPECT_TRUE(has(type("\n", {"10.0.0.2"}), "10.0.0.2"));
+}
+
+/// The log is written by another thread, and shares the terminal with the output of commands.
+TEST_F(PtyTest, P16_TheLogOfACommandPrecedesItsOutput) {
+  logs = "a line of the log\n";
+  const auto text = type("start\n", {"forwarding is on", kPrompt});
+  const auto log = text.find("a line of the log"), output = text.find("forwarding is on");
+  ASSERT_NE(log, std::string::npos) << text;
+  ASSERT_NE(output, std::string::npos) << text;
+  EXPECT_LT(log, output);
+  EXPECT_GT(text.rfind(kPrompt), output);
 }
 
 TEST_F(PtyTest, QuestionMarkHelps) {

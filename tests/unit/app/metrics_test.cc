@@ -125,6 +125,7 @@ TEST_F(MetricsTest, LatencyInSeconds) {
   node.rows.totals.latency.sent = 20;
   node.rows.totals.turn_ns[fwd::Histogram::bucket_of(150'000'000)] = 3;
   node.rows.totals.latency.streams[0] = {15, 18};
+  node.rows.totals.log_lines_lost = 6;
   const std::string all = text();
   for (const char* line :
        {"ipoib_latency_seconds_bucket{le=\"1e-06\"} 1\n",
@@ -135,7 +136,7 @@ TEST_F(MetricsTest, LatencyInSeconds) {
         "ipoib_latency_seconds_bucket{le=\"+Inf\"} 15\n", "ipoib_latency_seconds_count 15\n",
         "ipoib_latency_sent_packets_total 20\n", "ipoib_latency_received_packets_total 15\n",
         "ipoib_latency_missing_packets 3\n", "ipoib_management_turn_seconds_bucket{le=\"0.1\"} 0\n",
-        "ipoib_management_turn_seconds_bucket{le=\"0.2\"} 3\n"})
+        "ipoib_management_turn_seconds_bucket{le=\"0.2\"} 3\n", "ipoib_log_lines_lost_total 6\n"})
     EXPECT_THAT(all, HasSubstr(line));
   const auto at = all.find("ipoib_latency_seconds_sum ");
   ASSERT_NE(at, std::string::npos);

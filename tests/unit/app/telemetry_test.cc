@@ -69,6 +69,8 @@ TEST(TelemetryAnswer, EveryEndpoint) {
   EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/forward_stats", "").at("ports").at(0).at("name"),
             "eth0");
   node.rows.management.slow_turns = 4;
+  node.rows.management.log_lines_lost = 2;
+  EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/management", "").at("log_lines_lost"), 2);
   EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/management", "").at("slow_turns"), 4);
   EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/latency", "").at("p99_ns"), 0);
   node.rows.capture.lost = 3;

@@ -31,7 +31,7 @@ struct FakeWire final : fabric::WireCapture {
   }
 
   std::optional<fabric::CaptureTap> tap;
-  std::uint64_t lost = 1000;  ///< Of earlier captures.
+  std::uint64_t lost = 1000;  ///< Earlier captures lost these.
 };
 
 struct CaptureTest : testing::Test {
@@ -99,7 +99,7 @@ TEST_F(CaptureTest, P16_FramesThatAreNotCapturedAreCounted) {
   EXPECT_EQ(capture->info().reason, "the capture file has reached its limit of 100 frames");
 }
 
-/// As with a server of files that does not answer.
+/// This is like a server of files that does not answer.
 TEST_F(CaptureTest, P16_AFileThatDoesNotOpenHoldsNothingUp) {
   use_disk();
   disk->stand_still(true);
