@@ -126,6 +126,7 @@ std::optional<fabric::ReceivedMad> SoftMadPort::receive() {
   std::memcpy(mad.bytes.data(), rte_pktmbuf_mtod_offset(m, const std::byte*, end - wire::kMadLen),
               wire::kMadLen);
   rte_pktmbuf_free(m);
+  share_.give_back(shared_mad(mad.from.lid, mad.bytes));
   return mad;
 }
 

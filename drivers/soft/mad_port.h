@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "drivers/soft/mad_share.h"
 #include "drivers/soft/soft_frame.h"
 #include "lib/fabric/hca.h"
 #include "lib/fabric/qp1.h"
@@ -30,17 +31,19 @@ class SoftMadPort final : public fabric::MadPort {
       kLocalHeadLen + sizeof(UdWords) + wire::kMadLen + wire::kIcrcLen;
 
   /// `to_wire`: this object is the only producer; `from_wire`: the only consumer. Frames come from
-  /// `pool` or, while that is empty, from `reserve`. The references must outlive the object.
+  /// `pool` or, while that is empty, from `reserve`. `share` has the places of `from_wire`. The
+  /// references must outlive the object.
   /// `doorbell`: the worker rings one when it has enqueued into `from_wire`.
   SoftMadPort(const fabric::PortAttr& port, bool icrc, rte_mempool* pool, rte_mempool* reserve,
-              rte_ring& to_wire, rte_ring& from_wire, bool doorbell)
+              rte_ring& to_wire, rte_ring& from_wire, MadShare& share, bool doorbell)
       : port_{port},
         icrc_{icrc},
         doorbell_{doorbell},
         pool_{pool},
         reserve_{reserve},
         to_wire_{to_wire},
-        from_wire_{from_wire} {}
+        from_wire_{from_wire},
+        share_{share} {}
   ~SoftMadPort() override;
 
   /// kUnavailable while the port is not active. A MAD to the port's own LID is received here
@@ -68,6 +71,7 @@ class SoftMadPort final : public fabric::MadPort {
   rte_mempool* reserve_;
   rte_ring& to_wire_;
   rte_ring& from_wire_;
+  MadShare& share_;
   std::uint32_t psn_ = 0;
   std::deque<fabric::ReceivedMad> local_;
 };

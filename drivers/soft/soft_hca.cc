@@ -166,14 +166,10 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
       groups_{grace_, secret_seed()},
       mads_out_{std::move(mads_out)},
       mads_in_{std::move(mads_in)},
+      mad_share_{std::make_unique<MadShare>(SoftMadPort::kRingSize, secret_seed())},
       rings_{std::move(rings)},
-      mad_port_{config_.attr,
-                config.icrc,
-                config.pool,
-                config_.control_pool,
-                *mads_out_,
-                *mads_in_,
-                config.doorbell != nullptr},
+      mad_port_{config_.attr, config.icrc, config.pool, config_.control_pool,
+                *mads_out_,   *mads_in_,   *mad_share_, config.doorbell != nullptr},
       admin_up_{manager_ == nullptr} {
   for (std::uint16_t worker = 0; worker < config.workers; ++worker)
     datapaths_.push_back(std::make_unique<UdDatapath>(datapath_config(worker)));
@@ -204,6 +200,7 @@ UdDatapathConfig SoftHca::datapath_config(std::uint16_t worker) const {
   if (worker != 0) return datapath;
   datapath.mads_out = mads_out_.get();
   datapath.mads_in = manager_ ? nullptr : mads_in_.get();
+  datapath.mad_share = mad_share_.get();
   return datapath;
 }
 

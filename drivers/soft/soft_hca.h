@@ -167,8 +167,9 @@ class SoftHca final : public fabric::Hca,
   SoftGroupTable groups_;
   fabric::RingPtr mads_out_;
   fabric::RingPtr mads_in_;
-  std::unique_ptr<WorkerRings> rings_;  ///< Null: there is one worker.
-  DropCounters ended_;                  ///< Packets in queues that were destroyed.
+  std::unique_ptr<MadShare> mad_share_;  ///< Places of mads_in_.
+  std::unique_ptr<WorkerRings> rings_;   ///< Null: there is one worker.
+  DropCounters ended_;                   ///< Packets in queues that were destroyed.
   std::vector<std::unique_ptr<UdDatapath>>
       datapaths_;  ///< The element of each worker; that of the worker of QP1 is first.
   SoftMadPort mad_port_;

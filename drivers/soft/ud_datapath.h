@@ -16,6 +16,7 @@
 
 #include "drivers/soft/ah_table.h"
 #include "drivers/soft/capture_copy.h"
+#include "drivers/soft/mad_share.h"
 #include "drivers/soft/rx_table.h"
 #include "drivers/soft/soft_ud_queue.h"
 #include "drivers/soft/worker_rings.h"
@@ -52,8 +53,9 @@ struct UdDatapathConfig {
   rte_ring* mads_out = nullptr;
   /// Checked frames for QP1; the worker is the only producer. Null: QP1 is not on this datapath.
   rte_ring* mads_in = nullptr;
-  Doorbell* doorbell = nullptr;  ///< Rung for MADs and queue events; null: management polls.
-  WorkerRings* rings = nullptr;  ///< To and from the other workers; null: there are none.
+  MadShare* mad_share = nullptr;  ///< The places of mads_in; not null if that is not.
+  Doorbell* doorbell = nullptr;   ///< Rung for MADs and queue events; null: management polls.
+  WorkerRings* rings = nullptr;   ///< To and from the other workers; null: there are none.
 };
 
 /// Worker lcore only, the same one for its lifetime, except publish(), set_tap() and stop_ethdev()
@@ -175,6 +177,7 @@ class alignas(64) UdDatapath {
   void deliver(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept;
   void deliver(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept;
   void deliver_to_group(rte_mbuf* m, const RxFrame& f) noexcept;
+  void deliver_mad(rte_mbuf* m, const RxFrame& f) noexcept;
   void receive_connected(rte_mbuf* m, const RxFrame& f, const RxTable& table) noexcept;
   [[nodiscard]] unsigned worker_of(const UdWords& ud, const RxTable& table) const noexcept;
   void pass_on(rte_mbuf* frame, unsigned worker) noexcept;

@@ -429,7 +429,19 @@ void UdDatapath::sort_one(rte_mbuf* m, RxFrame& f, const RxTable& table, Origin 
   if (f.queue != nullptr) return deliver(*f.queue, m, f);
   if (!f.members.empty()) return deliver_to_group(m, f);
   if (config_.mads_in == nullptr) return drop(m, Drop::kIbQpn);  // QP1 is not on this datapath
-  if (rte_ring_sp_enqueue(config_.mads_in, m) != 0) return drop(m, Drop::kIbMadOverflow);
+  deliver_mad(m, f);
+}
+
+/// Passes a MAD to the management lcore, if its sender and its kind leave places to others.
+void UdDatapath::deliver_mad(rte_mbuf* m, const RxFrame& f) noexcept {
+  const MadShare::Mad mad =
+      shared_mad(f.lrh->slid.host(), f.bytes.subspan(f.payload_at).first<wire::kMadLen>());
+  if (const Drop reason = config_.mad_share->take(mad); reason != Drop::kNone)
+    return drop(m, reason);
+  if (rte_ring_sp_enqueue(config_.mads_in, m) != 0) {
+    config_.mad_share->undo(mad);
+    return drop(m, Drop::kIbMadOverflow);
+  }
   mads_came_ = true;
 }
 

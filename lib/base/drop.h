@@ -26,6 +26,7 @@ enum class Drop : std::uint8_t {
   kIbIcrc,
   kIbNoBuffer,     ///< Receive buffer, mempool or staging queue exhausted.
   kIbMadOverflow,  ///< Management lcore did not keep up with MADs.
+  kIbMadShare,     ///< Its sender, or its kind of MAD, has more than its share of that queue.
   kIbTxFull,       ///< The wire did not take the packet.
   kIbTxTooLong,    ///< Larger than the port's MTU, or more mbufs than its device sends.
   kIbTxInvalid,    ///< Unknown address handle or queue.
@@ -114,6 +115,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ib_icrc",
                                                                         "ib_no_buffer",
                                                                         "ib_mad_overflow",
+                                                                        "ib_mad_share",
                                                                         "ib_tx_full",
                                                                         "ib_tx_too_long",
                                                                         "ib_tx_invalid",

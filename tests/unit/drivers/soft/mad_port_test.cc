@@ -147,19 +147,58 @@ TEST_F(SoftMad, MadsWaitForTheWireAndThenAreLost) {
   EXPECT_EQ(node.all_drops(), 1U);
 }
 
-TEST_F(SoftMad, OverflowTowardsManagementIsCounted) {
+/// A frame on the cable with another sender. Its ICRC is wrong then.
+Bytes from_lid(Bytes frame, std::uint16_t lid) {
+  constexpr std::size_t kSlidAt = sizeof(EthHdr) + 6;
+  frame[kSlidAt] = static_cast<std::byte>(lid >> 8);
+  frame[kSlidAt + 1] = static_cast<std::byte>(lid);
+  return frame;
+}
+
+/// The flood of a sender, and of a kind, fills a part of the queue. Others find room, and the flood
+/// again when the management lcore has taken its MADs.
+TEST_F(SoftMad, P16_AFloodOfMadsLeavesRoomForOthers) {
   const Node asker = make_node(0);
-  const Node answerer = make_node(1);
-  constexpr unsigned kMore = 10;
-  for (unsigned i = 0; i < SoftMadPort::kRingSize + kMore; ++i) {
-    ASSERT_TRUE(asker.hca->mad_port().send({.lid = kLid[1]}, mad_bytes(9)));
+  SoftHcaConfig no_icrc = config(1);
+  no_icrc.icrc = false;
+  const Node answerer = make_node(no_icrc);
+  const auto frame_of = [&](std::uint8_t seed) {
+    EXPECT_TRUE(asker.hca->mad_port().send({.lid = kLid[1]}, mad_bytes(seed)));
     asker.poll();
+    return on_cable(1).at(0);
+  };
+  const auto come = [&](const Bytes& frame) {
+    put_on_cable(1, frame);
     answerer.poll();
+  };
+  const auto drops = [&](Drop reason) { return answerer.hca->drops().get(reason); };
+  const Bytes flood = frame_of(9), other = frame_of(0x55);
+  constexpr unsigned kFlood = SoftMadPort::kRingSize + 10;
+  for (unsigned i = 0; i < kFlood; ++i) come(flood);
+  const std::uint64_t taken = kFlood - drops(Drop::kIbMadShare);
+  EXPECT_GT(taken, SoftMadPort::kRingSize / 4);
+  EXPECT_LT(taken, SoftMadPort::kRingSize / 2);
+  // Another sender of this kind.
+  come(from_lid(flood, 900));
+  EXPECT_EQ(drops(Drop::kIbMadShare), kFlood - taken);
+  // Many senders of this kind, and then another kind.
+  for (std::uint16_t i = 0; i < kFlood; ++i)
+    come(from_lid(flood, static_cast<std::uint16_t>(1000 + i)));
+  const std::uint64_t before = drops(Drop::kIbMadShare);
+  EXPECT_GT(before, kFlood);
+  come(from_lid(other, 901));
+  EXPECT_EQ(drops(Drop::kIbMadShare), before);
+  EXPECT_EQ(drops(Drop::kIbMadOverflow), 0U);
+
+  std::uint64_t received = 0, from_other = 0;
+  while (const auto mad = answerer.hca->mad_port().receive()) {
+    ++received;
+    from_other += mad->from.lid == 901 ? 1 : 0;
   }
-  EXPECT_EQ(answerer.hca->drops().get(Drop::kIbMadOverflow), kMore);
-  unsigned received = 0;
-  while (answerer.hca->mad_port().receive()) ++received;
-  EXPECT_EQ(received, SoftMadPort::kRingSize);
+  EXPECT_EQ(received, 2 * kFlood + 2 - before);
+  EXPECT_EQ(from_other, 1U);
+  for (std::uint64_t i = 0; i < taken; ++i) come(flood);
+  EXPECT_EQ(drops(Drop::kIbMadShare), before) << "all places came back";
 }
 
 TEST_F(SoftMad, HcaThatGoesAwayFreesItsMads) {
