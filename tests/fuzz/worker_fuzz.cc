@@ -8,7 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "lib/fwd/filter/filter_table.h"
 #include "lib/fwd/ip4_header.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/eal.h"
@@ -29,6 +33,7 @@ enum Option : unsigned {
   kSegments = 16,      ///< The packet has two segments.
   kStopped = 32,       ///< Forwarding is off.
   kPlainHost = 64,     ///< No multicast router.
+  kFiltered = 128,     ///< Filter rules compare all members of packets.
 };
 
 /// Counts of a packet's ways out. A packet for which an ICMP error is wanted counts as lost.
@@ -50,10 +55,12 @@ class Harness final : public WorkerFixture {
   Harness();
   void TestBody() override {}
   void add_neighbours();
+  void make_filters();
   void feed(unsigned options, std::size_t first, Bytes frame);
   Outcome collect();
   static Bytes adjusted(unsigned options, Bytes frame);
 
+  std::unique_ptr<FilterTable> filters_;
   std::uint64_t lost_ = 0;  ///< Drops until now.
   unsigned available_ = 0;  ///< Free mbufs while no packet is in progress.
 };
@@ -70,6 +77,7 @@ Harness::Harness() {
   links[0].first_group = 8;
   start();
   add_neighbours();
+  make_filters();
   available_ = rte_mempool_avail_count(pool);
 }
 
@@ -111,6 +119,25 @@ void Harness::add_neighbours() {
   loop();
 }
 
+void Harness::make_filters() {
+  std::vector<NumberedRule> rules;
+  for (const FilterDirection direction : {FilterDirection::kIn, FilterDirection::kOut}) {
+    rules.push_back({kEth1, {.direction = direction, .action = FilterAction::kDrop}});
+    for (const std::uint8_t protocol : {std::uint8_t{6}, std::uint8_t{17}})
+      rules.push_back({table::kNoInterface,
+                       {.direction = direction,
+                        .action = FilterAction::kDrop,
+                        .protocol = protocol,
+                        .source_ports = PortRange{1024, 65'535},
+                        .destination_ports = PortRange{0, 1023}}});
+    rules.push_back(
+        {table::kNoInterface, {.direction = direction, .action = FilterAction::kAccept}});
+  }
+  auto made = FilterTable::create(rules, {.interfaces = entries.size()});
+  require(made.has_value());
+  filters_ = std::move(*made);
+}
+
 /// Returns the frame with corrections that a fuzzer would need long to find.
 Bytes Harness::adjusted(unsigned options, Bytes frame) {
   const std::size_t at = header_len(options);
@@ -131,6 +158,7 @@ Bytes Harness::adjusted(unsigned options, Bytes frame) {
 
 void Harness::feed(unsigned options, std::size_t first, Bytes frame) {
   settings.forwarding = (options & kStopped) == 0;
+  settings.filters = (options & kFiltered) != 0 ? filters_.get() : nullptr;
   for (InterfaceEntry& entry : entries) entry.multicast_router = (options & kPlainHost) == 0;
   for (FakeUdQueue& link : links) link.room = 1000;
   std::vector<std::size_t> segments;
