@@ -34,14 +34,12 @@ std::atomic<LogWriter*> log_of_process{nullptr};
 class StandardError final : public LogOutput {
  public:
   explicit StandardError(bool journal) : journal_{journal} {}
-  void write(unsigned priority, std::string_view text,
+  bool write(unsigned priority, std::string_view text,
              std::chrono::milliseconds patience) override {
-    if (journal_) {
-      write_standard_error(marker_.mark(text, priority), patience);
-      return;
-    }
-    write_standard_error(text, patience);
+    if (journal_) return write_standard_error(marker_.mark(text, priority), patience);
+    const bool written = write_standard_error(text, patience);
     syslog(static_cast<int>(priority), "%.*s", static_cast<int>(text.size()), text.data());
+    return written;
   }
 
  private:

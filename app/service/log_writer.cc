@@ -21,6 +21,7 @@ namespace ipoib::app {
 namespace {
 
 constexpr std::chrono::milliseconds kAnyTime{-1};
+constexpr std::chrono::milliseconds kNoTime{0};
 
 struct Piece {
   unsigned priority;
@@ -59,6 +60,7 @@ struct LogWriter::Shared {
   std::size_t room = kRoom;
   std::uint64_t missing = 0;  ///< Lines lost after those in the queue. While there are any, no line
                               ///< is queued, so that the place of the loss is known.
+  bool stuck = false;         ///< In kAtOnce: the last piece was lost.
   bool ending = false;
   bool over = false;
 };
@@ -133,7 +135,8 @@ void LogWriter::put(unsigned priority, std::string_view text) {
   s.put.fetch_add(1, std::memory_order_relaxed);
   if (s.mode == Shared::Mode::kLost) return s.lose(text);
   if (s.mode == Shared::Mode::kAtOnce) {
-    s.output->write(priority, text, kPatience);
+    s.stuck = !s.output->write(priority, text, s.stuck ? kNoTime : kPatience);
+    if (s.stuck) return s.lose(text);
     s.settled.fetch_add(1, std::memory_order_relaxed);
     return;
   }

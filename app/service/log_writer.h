@@ -18,8 +18,8 @@ class LogOutput {
  public:
   virtual ~LogOutput() = default;
   /// `priority` is one of syslog(3), 0 to 7. `text` is a line, several, or a piece of one.
-  /// `patience`: longest wait for the destination; negative: any time.
-  virtual void write(unsigned priority, std::string_view text,
+  /// `patience`: longest wait for the destination; negative: any time. False: it took not all.
+  virtual bool write(unsigned priority, std::string_view text,
                      std::chrono::milliseconds patience) = 0;
 };
 
@@ -30,7 +30,8 @@ class LogWriter {
  public:
   /// Octets of lines that wait. As many again may be in the hands of the thread.
   static constexpr std::size_t kRoom = std::size_t{128} * 1024;
-  /// Longest wait for the destination of a line that is written at once.
+  /// Longest wait for the destination of a line that is written at once. The lines after one that
+  /// was lost do not wait, until one is written again.
   static constexpr std::chrono::milliseconds kPatience{1000};
 
   explicit LogWriter(std::unique_ptr<LogOutput> output);

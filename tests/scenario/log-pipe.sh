@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The log of node a goes to a pipe that nothing reads, as that of a stopped log collector. The node keeps forwarding,
 # answering pings and its CLI; it counts the lines that are lost, says so in the log when the pipe is read again, and
-# ends in time while it is not.
+# starts and ends while it is not.
 # shows: P-16
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -65,3 +65,9 @@ kill "$reader"
 wait "$reader" || true
 many 10000 | cli a >/dev/null
 node_stop a || fail "node a ended with status $?"
+
+# --- The node starts while the pipe is full.
+scenario_node a
+wait_for 20 "the link of node a to come up" link_up a
+(($(lost) > 0)) || fail "the lines of the start were lost and are not counted"
+ping_all a "$(host_address b)"

@@ -36,19 +36,24 @@ struct Place {
   bool blocked = false;
   bool entered = false;  ///< A writer waits, or has waited.
   std::string text;
+  bool full = false;  ///< It takes nothing in the time that it has.
   std::vector<std::thread::id> writers;
+  std::vector<std::chrono::milliseconds> patience;
 };
 
 class PlaceOutput final : public LogOutput {
  public:
   explicit PlaceOutput(std::shared_ptr<Place> place) : place_{std::move(place)} {}
-  void write(unsigned priority, std::string_view text, std::chrono::milliseconds) override {
+  bool write(unsigned priority, std::string_view text,
+             std::chrono::milliseconds patience) override {
     std::unique_lock lock{place_->mutex};
     place_->entered = place_->entered || place_->blocked;
     place_->moved.notify_all();
     place_->moved.wait(lock, [this] { return !place_->blocked; });
     place_->text += fmt::format("<{}>{}", priority, text);
     place_->writers.push_back(std::this_thread::get_id());
+    place_->patience.push_back(patience);
+    return !place_->full;
   }
 
  private:
@@ -117,6 +122,20 @@ TEST_F(LogWriterTest, P16_TheLineOnTheLossBeginsALine) {
   place->block(false);
   ASSERT_TRUE(log.end(20s));
   EXPECT_EQ(place->text, "<5>EAL: begin<4>\nipoib.app: 1 log lines were lost\n");
+}
+
+/// A node whose log takes nothing starts nevertheless.
+TEST_F(LogWriterTest, P16_OnlyTheFirstOfManyLinesWaitsAtTheStart) {
+  const std::uint64_t lost_before = log_lines_lost();
+  place->full = true;
+  for (int i = 0; i < 3; ++i) log.put(5, "line\n");
+  EXPECT_EQ(log_lines_lost() - lost_before, 3U);
+  EXPECT_TRUE(log.settled());
+  place->full = false;
+  for (int i = 0; i < 2; ++i) log.put(5, "line\n");
+  EXPECT_EQ(log_lines_lost() - lost_before, 3U);
+  EXPECT_EQ(place->patience,
+            (std::vector<std::chrono::milliseconds>{1000ms, 0ms, 0ms, 0ms, 1000ms}));
 }
 
 TEST_F(LogWriterTest, P16_TheEndDoesNotWaitForADestinationThatBlocks) {
