@@ -7,6 +7,8 @@
 #   tests/flood/run.sh --list            the rows
 # Rows of tests/flood/open.txt are not kept yet: only --long runs them, and their failure does not count. A row that is
 # named on the command line runs and counts in any case.
+# Other tests show what needs no flood: AddressHash.P16_* and KeyedHash.P16_* that chosen keys do not collide (A12), and
+# tests/scenario/crashes.sh that a node which is killed is back soon (A13).
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 
