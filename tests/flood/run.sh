@@ -3,12 +3,13 @@
 # Sends floods to a node in virtual time and prints a line of figures for each: what established neighbours, new hosts
 # and others lost by it. The status is 1 if a flood costs them more than its row allows (tests/flood/flood_rows.cc).
 #   tests/flood/run.sh [ROW...]          ten seconds of virtual time and lower rates: all rows in about a minute
-#   tests/flood/run.sh --long [ROW...]   the rates and times of the requirements, and tests/flood/slow_files.sh
+#   tests/flood/run.sh --long [ROW...]   the rates and times of the requirements
 #   tests/flood/run.sh --list            the rows
 # Rows of tests/flood/open.txt are not kept yet: only --long runs them, and their failure does not count. A row that is
 # named on the command line runs and counts in any case.
-# Other tests show what needs no flood: AddressHash.P16_* and KeyedHash.P16_* that chosen keys do not collide (A12), and
-# tests/scenario/crashes.sh that a node which is killed is back soon (A13).
+# Other tests show what needs no flood: AddressHash.P16_* and KeyedHash.P16_* that chosen keys do not collide (A12),
+# tests/scenario/crashes.sh that a node which is killed is back soon (A13), and CaptureTest.P16_*, LogWriterTest.P16_* and
+# tests/scenario/log-pipe.sh that files, pipes and journals which take no data stop nothing (A14).
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 
@@ -63,12 +64,9 @@ for row in "${wanted[@]}"; do
   fi
 done
 if ((${#named[@]} == 0 && ${#form[@]} == 0)); then
-  for row in "${rows[@]}" A14; do
+  for row in "${rows[@]}"; do
     [[ -z ${open[$row]-} ]] || echo "open: $row: ${open[$row]}"
   done
-fi
-if ((${#form[@]} && ${#named[@]} == 0)) && [[ -z ${open[A14]-} ]]; then
-  IPOIB_BUILD=$build tests/flood/slow_files.sh || ((++failed))
 fi
 echo "${#wanted[@]} floods, $failed failed"
 ((failed == 0))
