@@ -12,7 +12,7 @@
 //
 // A REQ gets a connection, and a queue pair of its consumer, only when the consumer believes it, and
 // at a bounded rate of its port and of all. Until then it waits in a bounded queue, without an
-// answer, and its sender repeats it.
+// answer, and its sender repeats it. The consumer may query the SA only for REQs in the queue.
 #pragma once
 
 #include <cstdint>
@@ -187,7 +187,7 @@ class Manager {
   void judge_waiting(TimePoint now);
   [[nodiscard]] bool judge_again(const RequestQueue::Key& key, bool may_accept, TimePoint now);
   [[nodiscard]] Admission admission_of(const wire::CmMad& mad, const fabric::MadAddress& from,
-                                       TimePoint since, TimePoint now);
+                                       std::optional<TimePoint> waits_since, TimePoint now);
   [[nodiscard]] bool forget_waiting(const wire::CmRej& rej, const fabric::MadAddress& from);
   void forget_place(Connection& c);
 

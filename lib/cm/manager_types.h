@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -73,9 +74,11 @@ struct Admission {
 class Consumer {
  public:
   virtual ~Consumer() = default;
-  /// Called for a REQ that arrived at `since`, at once and, while it waits, every few milliseconds.
+  /// Called for a REQ when it arrives and, while it waits, every few milliseconds. `waits_since`:
+  /// time of its arrival; empty: it has no place to wait yet, and must cause no work, as queries do.
   [[nodiscard]] virtual Admission admit(const wire::CmReq& /*req*/,
-                                        const fabric::MadAddress& /*from*/, TimePoint /*since*/,
+                                        const fabric::MadAddress& /*from*/,
+                                        std::optional<TimePoint> /*waits_since*/,
                                         TimePoint /*now*/) {
     return {};
   }

@@ -31,18 +31,20 @@ void Manager::serve_requests(TimePoint now) {
 }
 
 Admission Manager::admission_of(const wire::CmMad& mad, const fabric::MadAddress& from,
-                                TimePoint since, TimePoint now) {
+                                std::optional<TimePoint> waits_since, TimePoint now) {
   const auto req = wire::cm_message<wire::CmReq>(mad);
   const auto found = listeners_.find(req.service_id.host());
   // take_req() refuses it.
   if (found == listeners_.end()) return {.what = Admission::What::kReject, .known = false};
-  return found->second.consumer->admit(req, from, since, now);
+  return found->second.consumer->admit(req, from, waits_since, now);
 }
 
+/// A request that what is known does not decide needs a place before anything is asked for it, in
+/// the order of the queue.
 void Manager::judge_arrived(const Arrived& arrived, TimePoint now) {
   const auto& [mad, from] = arrived;
   const PortName port = PortName::of(from, port_);
-  const Admission admission = admission_of(mad, from, now, now);
+  const Admission admission = admission_of(mad, from, std::nullopt, now);
   switch (admission.what) {
     case Admission::What::kDrop: ++counters_.not_admitted; return;
     case Admission::What::kReject: take_req(mad, from, false, now); return;
@@ -62,7 +64,9 @@ void Manager::judge_arrived(const Arrived& arrived, TimePoint now) {
                                     .known = admission.known,
                                     .ready = admission.what == Admission::What::kAccept});
   ++(waits ? counters_.waited : counters_.waiting_full);
-  if (requests_.size() == 1) judge_at_ = now + kJudgeInterval;
+  // At once, unless requests have been judged a moment ago: a port that withdraws its requests and
+  // sends others causes no more work than one that does not.
+  if (waits && judge_at_ == TimePoint::max()) judge_at_ = now;
 }
 
 void Manager::judge_waiting(TimePoint now) {

@@ -33,6 +33,9 @@ constexpr std::uint32_t kClaimsBurst = 64;
 /// A path that only a claim made is kept this long after the claim or the answer. Linux repeats a
 /// request after 4.1 s.
 constexpr Duration kClaimLinger = std::chrono::seconds(5);
+/// It is kept this long after the answer even if others need its place: the one who asked looks at it
+/// every ten milliseconds.
+constexpr Duration kClaimSeen = std::chrono::milliseconds(100);
 constexpr std::size_t kMaxWaitingFrames = 256;
 constexpr std::size_t kMaxWaitingPerPath = 8;
 /// Paths to one port with a Q_Key of their own. A host can send ever new Q_Keys, and each path has
@@ -69,7 +72,7 @@ PathState PathTable::acquire(const wire::IpAddr& user, const wire::HwAddr& hw, T
   Path& p = *found;
   const bool rested = p.unused();
   p.users.insert(user);
-  p.claimed = false;
+  end_claim(p);
   if (p.state == PathState::kReady) p.expires = kNever;
   // A path that was unused is queried again: its last user may have left because it changed.
   if (p.state == PathState::kPending || (p.state == PathState::kReady && rested)) query(p, now);
@@ -121,8 +124,8 @@ bool PathTable::is_answered(const wire::Gid& gid, TimePoint since, TimePoint now
   now_ = now;
   Path* found = find(gid);
   if (found == nullptr) {
-    found = &make(gid);
-    found->claimed = true;
+    found = make_claimed(gid, now);
+    if (found == nullptr) return false;
   }
   Path& p = *found;
   if (p.pinned || p.answered_at >= since) return true;
@@ -183,7 +186,7 @@ void PathTable::send(const wire::HwAddr& to, std::span<const std::byte> frame, T
   Path& p = *found;
   const std::uint32_t qpn = to.datagram_addr().qpn;
   const bool room = frames_waiting_ < kMaxWaitingFrames && p.waiting.size() < kMaxWaitingPerPath;
-  p.claimed = false;
+  end_claim(p);
   if (p.state == PathState::kReady) {
     // The path to a host that may have moved ends soon, and is queried again.
     if (p.unused() && (p.heard == 0 || p.heard == p.attr.dlid)) p.expires = now + kLinger;
@@ -233,6 +236,7 @@ void PathTable::pin(const PathKey& key, const fabric::AhAttr& attr, TimePoint no
   Path* const found = find(key);
   Path& p = found != nullptr ? *found : make(key);
   cancel_query(p);
+  end_claim(p);
   p.pinned = true;
   p.expires = kNever;
   p.refresh_at = kNever;
@@ -327,8 +331,28 @@ bool PathTable::make_room(const wire::Gid& gid) {
   return true;
 }
 
+/// Makes a path that only a claim needs. Returns null if there are too many, and none makes room.
+PathTable::Path* PathTable::make_claimed(const wire::Gid& gid, TimePoint now) {
+  if (claimed_ >= kMaxClaimed) {
+    const auto oldest = settled_claims_.due(now - kClaimSeen);
+    if (!oldest) return nullptr;
+    erase(*find(*oldest));
+  }
+  Path& p = make(gid);
+  p.claimed = true;
+  ++claimed_;
+  return &p;
+}
+
+/// The path is needed by more than a claim, or is about to be erased.
+void PathTable::end_claim(Path& p) {
+  if (std::exchange(p.claimed, false)) --claimed_;
+  settled_claims_.set(p.key, p.settled, kNever);
+}
+
 void PathTable::erase(Path& p) {
   cancel_query(p);
+  end_claim(p);
   drop_waiting(p);
   if (p.ah != fabric::kNoAh) actions_.destroy_ah(p.ah);
   timers_.set(p.key, p.wake, kNever);
@@ -436,6 +460,7 @@ void PathTable::on_answer(const PathKey& key, const sa::Outcome& outcome, TimePo
       on_failure(*p, done.error().what, now);
   }
   if (p->unused() && p->expires == kNever) let_linger(*p, now);
+  if (p->claimed) settled_claims_.set(key, p->settled, now);
   schedule(*p);
 }
 

@@ -58,6 +58,7 @@ struct PathConfig {
 
 class PathTable final : public NeighbourPaths {
  public:
+  static constexpr std::size_t kMaxClaimed = 512;
   /// Called for every user of a path that became ready, changed or failed. May call back.
   using Listener = std::function<void(const wire::IpAddr& user, TimePoint now)>;
 
@@ -84,6 +85,8 @@ class PathTable final : public NeighbourPaths {
   /// A host claims this GID, in a request that arrived at `since`. Returns true if the SA has answered
   /// since then, or the path needs no SA: ready_path() is what is known. Else the SA is queried, at a
   /// limited rate; a path without users is kept for this while there are calls, and a moment longer.
+  /// Paths that only claims have made are limited to kMaxClaimed: the one whose answer is the oldest
+  /// makes room. While that is a moment old or there is none, none is made, and false is returned.
   [[nodiscard]] bool is_answered(const wire::Gid& gid, TimePoint since, TimePoint now);
   /// The ports of this subnet to which paths are ready, by LID. Ports that share a LID are left out.
   [[nodiscard]] std::unordered_map<std::uint16_t, wire::Gid> ports() const;
@@ -138,6 +141,7 @@ class PathTable final : public NeighbourPaths {
     TimePoint answered_at = TimePoint::min();  ///< Time of the SA's last answer or silence.
     TimePoint refresh_at = kNever;             ///< Time of the next query.
     TimePoint unasked = kNever;                ///< Position in the order of `unasked_`.
+    TimePoint settled = kNever;                ///< Position in the order of `settled_claims_`.
     TimePoint expires = kNever;                ///< Unused; erased at this time.
     TimePoint wake = kNever;                   ///< Position in the order of timers.
     std::set<wire::IpAddr> users;
@@ -154,6 +158,8 @@ class PathTable final : public NeighbourPaths {
   Path& make(const PathKey& key);
   [[nodiscard]] Path* find_or_make(const PathKey& key);
   [[nodiscard]] bool make_room(const wire::Gid& gid);
+  [[nodiscard]] Path* make_claimed(const wire::Gid& gid, TimePoint now);
+  void end_claim(Path& p);
   void erase(Path& p);
   void schedule(Path& p);
   void query(Path& p, TimePoint now);
@@ -192,7 +198,9 @@ class PathTable final : public NeighbourPaths {
   TimeOrder<PathKey> timers_;
   TimeOrder<PathKey> unasked_;  ///< Paths to query of which only other hosts have spoken.
   RateLimiter unasked_limit_;
-  RateLimiter claims_limit_;  ///< Queries for known paths whose GIDs other ports claim.
+  std::size_t claimed_ = 0;            ///< Number of claimed paths.
+  TimeOrder<PathKey> settled_claims_;  ///< The answered ones among them.
+  RateLimiter claims_limit_;           ///< Queries for known paths whose GIDs other ports claim.
 };
 
 }  // namespace ipoib::link

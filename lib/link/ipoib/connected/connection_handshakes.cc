@@ -188,7 +188,7 @@ void Connections::back_off(const PeerKey& key, TimePoint now) {
 /// A request is believed only if the path to the GID that it names leads to its port. While that is
 /// not known, or if the peer may have moved, it waits for the SA.
 cm::Admission Connections::admit(const wire::CmReq& req, const fabric::MadAddress& from,
-                                 TimePoint since, TimePoint now) {
+                                 std::optional<TimePoint> waits_since, TimePoint now) {
   using What = cm::Admission::What;
   now_ = now;
   if (fault_of(req, from)) return {.what = What::kReject, .known = false};
@@ -197,7 +197,8 @@ cm::Admission Connections::admit(const wire::CmReq& req, const fabric::MadAddres
     const auto it = peers_.find(key);
     return {.what = What::kAccept, .known = it != peers_.end() && !it->second.users.empty()};
   }
-  if (!around_.is_answered(key.gid, since, now)) return {.what = What::kWait, .known = false};
+  if (!waits_since || !around_.is_answered(key.gid, *waits_since, now))
+    return {.what = What::kWait, .known = false};
   ++(around_.path_to(key.gid) ? counters_.elsewhere : counters_.no_path);
   return {.what = What::kDrop, .known = false};
 }

@@ -162,7 +162,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
 
   // cm::Consumer.
   [[nodiscard]] cm::Admission admit(const wire::CmReq& req, const fabric::MadAddress& from,
-                                    TimePoint since, TimePoint now) override;
+                                    std::optional<TimePoint> waits_since, TimePoint now) override;
   void on_request(cm::Handle handle, const wire::CmReq& req, const fabric::MadAddress& from,
                   TimePoint now) override;
   void on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint now) override;

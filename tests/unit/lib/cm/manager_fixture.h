@@ -46,6 +46,7 @@ struct End final : Consumer {
   wire::CmRep rep{};
   Closed closed{};
   std::vector<Handle> requests;  ///< Handles of all requests.
+  std::size_t asked = 0;         ///< Calls of admit() that may query the SA.
   /// The consumer's word on requests from this address; empty: all are accepted.
   std::function<Admission(const fabric::MadAddress& from)> admits;
 
@@ -65,8 +66,9 @@ struct End final : Consumer {
     return config;
   }
 
-  Admission admit(const wire::CmReq&, const fabric::MadAddress& from, TimePoint,
-                  TimePoint) override {
+  Admission admit(const wire::CmReq&, const fabric::MadAddress& from,
+                  std::optional<TimePoint> waits_since, TimePoint) override {
+    if (waits_since) ++asked;
     return admits ? admits(from) : Admission{};
   }
   void on_request(Handle h, const wire::CmReq& r, const fabric::MadAddress&, TimePoint) override {

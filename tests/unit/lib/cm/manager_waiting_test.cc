@@ -49,6 +49,35 @@ TEST_F(CmManager, C16_ARequestWaitsUntilItIsBelieved) {
   EXPECT_EQ(b.manager.counters().waited, 1U);
 }
 
+/// The SA is queried only for requests that have a place, of which a port has few.
+TEST_F(CmManager, P16_NothingIsAskedForARequestWithoutAPlace) {
+  b.admits = says(What::kWait);
+  connect();
+  const wire::CmMad like = a.sent.front().mad;
+  for (std::uint32_t i = 0; i < 1000; ++i) b.feed(numbered(like, i), a.lid);
+  next(b);
+  EXPECT_LE(b.asked, RequestQueue::kPlacesOfPort + 1) << "the first one twice";
+  EXPECT_EQ(b.manager.counters().waiting_full, 1000 - RequestQueue::kPlacesOfPort);
+  b.feed(numbered(like, 1000), 77);
+  b.asked = 0;
+  next(b);
+  EXPECT_EQ(b.asked, RequestQueue::kPlacesOfPort + 1) << "another port has a place";
+}
+
+/// A port that gives its attempts up for others at once causes no more work than one that waits.
+TEST_F(CmManager, P16_RequestsGivenUpAtOnceAskNoMoreThanOthers) {
+  b.admits = says(What::kWait);
+  connect();
+  const auto req = wire::cm_message<wire::CmReq>(a.sent.front().mad);
+  for (std::uint32_t i = 0; i < 5000; ++i) {
+    b.feed(wire::make_cm_mad(100 + i, req), a.lid);
+    EXPECT_EQ(b.manager.waiting(), 1U);
+    now += 200us;
+  }
+  EXPECT_GE(b.asked, 50U);
+  EXPECT_LE(b.asked, 101U);
+}
+
 TEST_F(CmManager, C16_WhatIsNotBelievedGetsNoAnswer) {
   b.admits = says(What::kDrop);
   connect();

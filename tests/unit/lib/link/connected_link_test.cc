@@ -72,9 +72,9 @@ class ConnectedLink : public ::testing::Test, cm::Consumer {
       receiver->on_mad(mad, sim.now);
     }
   }
-  void run_for(Duration d) {
+  void run_for(Duration d, Duration step = 10ms) {
     for (const auto end = sim.now + d; sim.now < end;) {
-      sim.run_for(10ms);
+      sim.run_for(step);
       manager.tick(sim.now);
       peer.tick(sim.now);
       deliver();
@@ -398,6 +398,51 @@ TEST_F(ConnectedLink, C16_APeerThatMovedIsAcceptedWithinASecond) {
     ASSERT_EQ(rows.size(), 1U);
     EXPECT_EQ(hca.queues.at(rows[0].qpn)->receive.path.dlid, peer_lid);
     EXPECT_EQ(sim.link.connections()->counters().ended_by(ConnectionEnd::kMoved), 1U);
+  }
+}
+
+/// One port sends 5,000 requests a second in made-up names, and keeps none of its attempts or gives
+/// each up for the next one. Another host sends an ARP request, and a third one a request.
+TEST_F(ConnectedLink, P16_RequestsInMadeUpNamesDelayNoHost) {
+  connect(request(0x770));
+  const auto like =
+      wire::cm_message<wire::CmReq>(*wire::read<wire::CmMad>(wire_.back().second.bytes));
+  crash();
+  std::uint32_t next = 0;
+  const auto flood = [&](Duration d, bool gives_up) {
+    for (const auto end = sim.now + d; sim.now < end; run_for(1ms, 1ms))
+      for (int i = 0; i < 5; ++i, ++next) {
+        auto lie = like;
+        lie.local_id.set(0x1000 + (gives_up ? next % 16 : next));
+        lie.local_qpn.set(0x1000 + next);
+        lie.primary.local_lid.set(77);
+        lie.primary.local_gid = wire::Gid::of(wire::kDefaultGidPrefix, 0xbad0'0000 + next);
+        fabric::ReceivedMad mad;
+        mad.from = {.lid = 77};
+        std::ranges::copy(wire::bytes_of(wire::make_cm_mad(next, lie)), mad.bytes.begin());
+        manager.on_mad(mad, sim.now);
+        ASSERT_LE(sim.link.sa_objects(), PathTable::kMaxClaimed + 20);
+      }
+  };
+  for (const bool gives_up : {false, true}) {
+    SCOPED_TRACE(gives_up);
+    flood(2s, gives_up);
+    const std::uint64_t guid = gives_up ? 0xd : 0xc;
+    sim.actions.frames.clear();
+    sim.receive_arp_request(sim.add_host(guid, 0x60, static_cast<std::uint16_t>(guid)),
+                            gives_up ? "10.0.0.4" : "10.0.0.3");
+    flood(900ms, gives_up);
+    EXPECT_TRUE(std::ranges::any_of(sim.actions.frames, [](const SentFrame& frame) {
+      const auto arp = frame.arp();
+      return arp && arp->op == wire::ArpOp::kReply;
+    })) << "the answer";
+    connect(request(0x780));
+    flood(1900ms, gives_up);
+    EXPECT_TRUE(is_up());
+    crash();
+    for (const auto& row : sim.link.connections()->list(sim.now))
+      EXPECT_TRUE(sim.link.connections()->close(row.handle, sim.now));
+    run_for(60s);
   }
 }
 

@@ -25,6 +25,14 @@ class PathClaims : public ::testing::Test {
       table.tick(sim.now);
     }
   }
+  /// A host claims 5,000 made-up GIDs a second.
+  void flood(Duration d) {
+    for (const auto end = sim.now + d; sim.now < end; run_for(1ms))
+      for (int i = 0; i < 5; ++i) {
+        static_cast<void>(table.is_answered(gid(0xbad0'0000 + next_++), sim.now, sim.now));
+        ASSERT_LE(table.size(), PathTable::kMaxClaimed + 2);
+      }
+  }
   [[nodiscard]] std::size_t queries() const { return counters.path_queries; }
 
   SimIpoibLink sim;
@@ -39,6 +47,9 @@ class PathClaims : public ::testing::Test {
                   counters,
                   [this](const wire::IpAddr&, TimePoint) { ++notified; },
                   1};
+
+ private:
+  std::uint64_t next_ = 0;
 };
 
 /// There is one query for each claim, and its path is forgotten soon, with its address handle.
@@ -78,15 +89,40 @@ TEST_F(PathClaims, C16_ALaterClaimIsANewQuestion) {
 }
 
 TEST_F(PathClaims, P16_MadeUpClaimsLeaveNothing) {
-  sim.sa.silent = true;
-  for (std::uint64_t i = 0; i < 10'000; ++i) {
-    if (i % 10 == 0) run_for(10ms);
-    static_cast<void>(table.is_answered(gid(0xbad0'0000 + i), sim.now, sim.now));
-    ASSERT_LE(table.size(), 5U * 1000 + 20) << "those of five seconds";
+  for (const bool silent : {false, true}) {
+    SCOPED_TRACE(silent);
+    sim.sa.silent = silent;
+    const auto before = queries();
+    flood(2s);
+    EXPECT_LE(queries() - before, silent ? PathTable::kMaxClaimed : 256U + 2000 + 10);
+    run_for(6s);
+    EXPECT_EQ(table.size(), 0U);
   }
-  EXPECT_LE(queries(), 1000U);
-  run_for(6s);
-  EXPECT_EQ(table.size(), 0U);
+}
+
+/// A host that has only spoken to this node waits for less than a second.
+TEST_F(PathClaims, P16_MadeUpClaimsDelayNoHost) {
+  flood(2s);
+  const auto host = sim.add_host(0xb, 0x50, 3);
+  static_cast<void>(table.acquire(ip("10.0.0.2"), host, sim.now));
+  flood(900ms);
+  EXPECT_TRUE(table.ready_path(gid(0xb)));
+}
+
+/// Paths in use are not ended for claims, though they began with one.
+TEST_F(PathClaims, P16_ClaimsEndNoPathInUse) {
+  const auto host = sim.add_host(0xb, 0x50, 3);
+  const TimePoint since = sim.now;
+  static_cast<void>(table.is_answered(gid(0xb), since, sim.now));
+  static_cast<void>(table.is_answered(gid(0xc), since, sim.now));
+  run_for(10ms);
+  ASSERT_TRUE(table.is_answered(gid(0xc), since, sim.now));
+  table.acquire(ip("10.0.0.2"), host, sim.now);
+  table.pin(gid(0xc), {.dlid = 4, .dgid = gid(0xc)}, sim.now);
+  flood(2s);
+  EXPECT_TRUE(table.ready_path(gid(0xb)));
+  EXPECT_TRUE(table.ready_path(gid(0xc)));
+  table.unpin(gid(0xc));
 }
 
 /// Neighbours are not kept waiting by a flood of claims.
