@@ -220,9 +220,11 @@ void Connections::on_request(cm::Handle handle, const wire::CmReq& req,
   Peer& p = peer(key);
   if (wire::ipoib_service_of(req.service_id.host())->form == ServiceIdForm::kLinux)
     p.linux_habit = true;
-  if (!give_way(handle, key, queue_pair, now))
+  // First, because a request that is refused closes no connection.
+  const bool possible = may_add();
+  if (possible && !give_way(handle, key, queue_pair, now))
     refuse(RejReason::kConsumer, counters_.crossed);
-  else if (!has_room(from, true, now))
+  else if (!possible || !has_room(from, true, now))
     refuse(RejReason::kNoResources, counters_.limited);
   else if (!take(handle, req, queue_pair, from, now))
     refuse(RejReason::kNoResources, counters_.no_queue);

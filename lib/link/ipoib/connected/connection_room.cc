@@ -26,15 +26,16 @@ cm::PortName Connections::name_of(const fabric::MadAddress& port) const {
 
 /// True if there is room for one more connection with the port. At the limit, one whose peer never
 /// became ready is dropped for it, or else, if it `displaces` others, one that is unused, or one of a
-/// port that has more. Ended connections keep their queue pairs for a while, and are limited too.
+/// port that has more.
 bool Connections::has_room(const fabric::MadAddress& port, bool displaces, TimePoint now) {
+  if (!may_add()) return false;
   const bool full = open_ >= config_.max_connections;
   if (full && !drop_half_open(now) && displaces) {
     auto victim = longest_unused(now);
     if (!victim) victim = one_too_many(name_of(port));
     if (victim) close(*victim, all_.at(*victim), ConnectionEnd::kDisplaced, now);
   }
-  return open_ < config_.max_connections && all_.size() < 2 * config_.max_connections;
+  return open_ < config_.max_connections;
 }
 
 /// Drops the oldest connection whose peer never became ready. Returns false if there is none.

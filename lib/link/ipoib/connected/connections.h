@@ -227,6 +227,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
 
   // Room, in connection_room.cc.
   [[nodiscard]] cm::PortName name_of(const fabric::MadAddress& port) const;
+  /// True if one more connection may be made. Ended ones keep their queue pairs for a while, and are
+  /// limited too; no other connection can make room for that.
+  [[nodiscard]] bool may_add() const { return all_.size() < 2 * config_.max_connections; }
   [[nodiscard]] bool has_room(const fabric::MadAddress& port, bool displaces, TimePoint now);
   [[nodiscard]] bool drop_half_open(TimePoint now);
   [[nodiscard]] std::optional<cm::Handle> longest_unused(TimePoint now);

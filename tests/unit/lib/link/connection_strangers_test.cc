@@ -300,6 +300,7 @@ TEST_F(Strangers, C16_AddressesWithoutConnectionsAreKeptByUd) {
 struct FloodedByStrangers : Strangers {
   SimSide& d = sim.add(few());
   std::uint32_t standing = 0;
+  wire::CmReq of_standing{};
 
   static ConnectionConfig few() {
     ConnectionConfig config = rc();
@@ -314,6 +315,7 @@ struct FloodedByStrangers : Strangers {
     sim.run_for(5s);
     ASSERT_EQ(d.up().size(), 1U);
     standing = d.up()[0].qpn;
+    of_standing = sim.all_sent<wire::CmReq>().back();
     m.meet(d);
     m.talk(d);
     sim.meddle = [this](std::uint16_t from, std::uint16_t, wire::CmMad& mad) {
@@ -409,6 +411,37 @@ TEST_F(FloodedByStrangers, C16_UnusedConnectionsMakeRoomTheLongestUnusedFirst) {
   EXPECT_FALSE(has(first));
   EXPECT_TRUE(has(standing));
   EXPECT_EQ(d.connections->size(), 8U) << "the place of the victim is counted once";
+}
+
+/// Ended connections hold so many queue pairs that there is no further one. The peer of a connection
+/// asks for another one in its place, and a new peer asks too.
+TEST_F(FloodedByStrangers, C16_ARefusedRequestEndsNoConnection) {
+  m.talk(d, false);
+  for (std::uint32_t i = 0; i < 100 && d.queues() < 16; ++i) {
+    const auto rows = d.up();
+    const auto of_m =
+        std::ranges::find_if(rows, [this](const auto& row) { return row.qpn != standing; });
+    if (rows.size() == 8) static_cast<void>(d.connections->close(of_m->handle, sim.now));
+    flood(i, m.address().gid);
+    complete();
+  }
+  ASSERT_EQ(d.queues(), 16U);
+  ASSERT_EQ(d.up().size(), 8U);
+  of_standing.local_id.set(0x77);
+  of_standing.local_qpn.set(0x77'77);
+  sim.send(b.lid(), {.lid = d.lid()}, wire::bytes_of(wire::make_cm_mad(77, of_standing)));
+  sim.run_for(100ms);
+  EXPECT_EQ(d.connections->counters().limited, 1U);
+  EXPECT_TRUE(has(standing));
+  SimSide& honest = sim.add(rc());
+  d.meet(honest);
+  honest.meet(d);
+  honest.talk(d);
+  sim.run_for(3s);
+  EXPECT_GE(d.connections->counters().limited, 2U);
+  EXPECT_EQ(displaced(), 0U);
+  EXPECT_EQ(d.up().size(), 8U);
+  EXPECT_TRUE(has(standing));
 }
 
 /// All connections are in use. Those of a port with many make room for a port with none, and those of
