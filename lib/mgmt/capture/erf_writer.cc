@@ -54,16 +54,13 @@ Result<int> create(const std::string& path) {
   return fail(Errc::kExists, "{} exists already; add replace to replace it", path);
 }
 
-/// Creates a file under another name in the same folder, then gives it this one.
-Result<int> create_instead(const std::string& path) {
+/// Creates a file in the same folder. `path` becomes its name.
+Result<int> create_beside(std::string& path) {
   std::string fresh = path + ".XXXXXX";
   const int fd = mkostemp(fresh.data(), O_CLOEXEC);
   if (fd < 0) return tl::make_unexpected(refused(path, std::strerror(errno)));
-  if (rename(fresh.c_str(), path.c_str()) == 0) return fd;
-  const Error why = refused(path, std::strerror(errno));
-  unlink(fresh.c_str());
-  ::close(fd);
-  return tl::make_unexpected(why);
+  path = std::move(fresh);
+  return fd;
 }
 
 /// Takes what libpcap writes, for fopencookie(3).
@@ -90,11 +87,17 @@ ErfWriter::~ErfWriter() {
 
 Result<std::unique_ptr<ErfWriter>> ErfWriter::open(const std::string& path, bool replace) {
   if (is_special(path)) return tl::make_unexpected(refused(path, "not a regular file"));
-  const Result<int> fd = replace ? create_instead(path) : create(path);
+  std::string fresh = path;
+  const Result<int> fd = replace ? create_beside(fresh) : create(path);
   if (!fd) return tl::make_unexpected(fd.error());
   std::unique_ptr<ErfWriter> writer{new ErfWriter{path, *fd}};
-  if (auto s = writer->begin(); !s) return tl::make_unexpected(s.error());
-  return writer;
+  Status begun = writer->begin();
+  // The old file stays until the new one has taken something.
+  if (begun && replace && rename(fresh.c_str(), path.c_str()) != 0)
+    begun = tl::make_unexpected(refused(path, std::strerror(errno)));
+  if (begun) return writer;
+  unlink(fresh.c_str());
+  return tl::make_unexpected(begun.error());
 }
 
 Status ErfWriter::begin() {
@@ -121,7 +124,7 @@ Status ErfWriter::flush() {
     const ssize_t n = ::write(fd_, rest.data(), rest.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      const Status why = failed("cannot write to");
+      Status why = failed("cannot write to");
       static_cast<void>(ftruncate(fd_, static_cast<off_t>(written_)) == 0);
       unwritten_.clear();
       return why;

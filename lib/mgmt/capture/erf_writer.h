@@ -23,8 +23,9 @@ namespace ipoib::mgmt {
 class ErfWriter final : public FrameFile {
  public:
   /// Creates a regular file that only the owner may read. kExists: `path` exists and `replace` is
-  /// not given. A regular file is replaced in one step, when the new one exists. kRefused: the file
-  /// cannot be created, or `path` is a link, a pipe or a device.
+  /// not given. A regular file is replaced in one step, when the new one has its header. kRefused:
+  /// the file cannot be created, or `path` is a link, a pipe or a device. kNoResources: the disk
+  /// does not accept the header. After an error `path` is as it was.
   static Result<std::unique_ptr<ErfWriter>> open(const std::string& path, bool replace);
   ~ErfWriter() override;
   ErfWriter(const ErfWriter&) = delete;

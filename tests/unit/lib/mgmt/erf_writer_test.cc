@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <vector>
 
 #include "tests/support/vectors.h"
@@ -39,6 +40,26 @@ std::vector<std::vector<std::byte>> records_of(const std::string& path) {
 struct ErfWriterTest : testing::Test {
   std::string path = testing::TempDir() + "erf_writer_test." + std::to_string(getpid()) + ".pcap";
   void TearDown() override { unlink(path.c_str()); }
+};
+
+/// Limits the size of files, which is like a full file system to this process.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t octets) : handler_{std::signal(SIGXFSZ, SIG_IGN)} {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit small{octets, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
 };
 
 /// Writes every frame of an independently made file, and compares the records without their time
@@ -86,16 +107,11 @@ TEST_F(ErfWriterTest, FailuresNameTheFile) {
   EXPECT_NE(writer.error().what.find("/nowhere/at/all.pcap"), std::string::npos);
 }
 
-/// The test limits the size of files, which is like a full file system to this process. The file
-/// keeps the records that were written whole.
+/// The file keeps the records that were written whole.
 TEST_F(ErfWriterTest, P16_ADiskThatTakesNoMoreIsReported) {
   auto full = ErfWriter::open(path, false);
   ASSERT_TRUE(full);
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const rlimit small{20'000, before.rlim_max};
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::optional<FullDisk> disk{20'000};
   Status status;
   std::size_t written = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -104,8 +120,7 @@ TEST_F(ErfWriterTest, P16_ADiskThatTakesNoMoreIsReported) {
     if (!status) break;
     ++written;
   }
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  std::signal(SIGXFSZ, handler);
+  disk.reset();
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Errc::kNoResources);
   full->reset();
@@ -149,6 +164,27 @@ TEST_F(ErfWriterTest, P16_ReplacesAFileIfAskedToAndKnowsItsLength) {
   }
   EXPECT_EQ(records_of(path).size(), 3U);
   EXPECT_EQ(std::filesystem::file_size(path), size);
+}
+
+/// A disk that takes half a header leaves everything as it was.
+TEST_F(ErfWriterTest, P16_AFullDiskCostsNoFileAndLeavesNone) {
+  namespace fs = std::filesystem;
+  const std::string folder = path + ".folder", file = folder + "/x.pcap";
+  ASSERT_TRUE(fs::create_directory(folder));
+  const auto open = [&file](bool replace) {
+    const FullDisk disk{10};
+    return ErfWriter::open(file, replace);
+  };
+  EXPECT_EQ(open(false).error().code, Errc::kNoResources);
+  EXPECT_TRUE(fs::is_empty(folder));
+  std::ofstream{file} << "an old capture";
+  EXPECT_EQ(open(true).error().code, Errc::kNoResources);
+  EXPECT_EQ(fs::file_size(file), 14U);
+  EXPECT_EQ(std::distance(fs::directory_iterator{folder}, {}), 1);
+  EXPECT_TRUE(ErfWriter::open(file, true));
+  EXPECT_EQ(fs::file_size(file), 24U);
+  EXPECT_EQ(std::distance(fs::directory_iterator{folder}, {}), 1);
+  fs::remove_all(folder);
 }
 
 TEST_F(ErfWriterTest, AFrameTooLongForARecordIsRefused) {
