@@ -45,10 +45,15 @@ say "$frames frames, $(count arp) of ARP, $(count icmp) of ICMP, $(count infinib
 
 # --- The file exists now. Without a word from the operator it is not touched; a pipe never is.
 before=$(sha256sum "$file")
-for what in "$file" "$LAB_DIR/pipe replace"; do
-  [[ -e $LAB_DIR/pipe ]] || mkfifo "$LAB_DIR/pipe"
-  expect_text "$what" "$(cli a "capture start $what" 2>&1 || true)" "exists already|not a regular file"
-done
+mkfifo "$LAB_DIR/pipe"
+# refused FILE PATTERN: the command fails or, if the file answers later, the capture does.
+refused() {
+  cli a "capture start $1" >/dev/null 2>&1 || true
+  wait_for 10 "the capture to $1 to fail" capture_is a failed
+  expect_text "$1" "$(cli a "show capture json" | json 'd["reason"]')" "$2"
+}
+refused "$file" "exists already"
+refused "$LAB_DIR/pipe replace" "not a regular file"
 expect "the file" "$(sha256sum "$file")" "$before"
 capture_begin a "$file frames 10 replace"
 ping_all b "$(host_address a)"
