@@ -126,13 +126,6 @@ Result<int> signal_descriptor() {
   return fd;
 }
 
-/// Longest wait for the log lines of a command before its output.
-constexpr std::chrono::milliseconds kLogPatience{20};
-
-void settle_log_of_command() {
-  settle_log(kLogPatience);
-}
-
 void print(std::string_view text) {
   settle_log_of_command();
   fmt::print("{}", text);

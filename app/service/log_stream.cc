@@ -28,6 +28,9 @@ namespace {
 /// Octets that a pipe or terminal takes without blocking once it is writable.
 constexpr std::size_t kAtOnce = 512;
 
+/// Longest wait for the log lines of a command before its output.
+constexpr std::chrono::milliseconds kCommandPatience{20};
+
 /// The log of the process: rte_log has one stream, and a handler of signals no argument.
 std::atomic<LogWriter*> log_of_process{nullptr};
 
@@ -111,6 +114,11 @@ Status log_to(LogWriter& log) {
 void settle_log(std::chrono::milliseconds at_most) {
   if (LogWriter* const log = log_of_process.load(std::memory_order_relaxed); log != nullptr)
     static_cast<void>(log->wait(at_most));
+}
+
+void settle_log_of_command() {
+  if (LogWriter* const log = log_of_process.load(std::memory_order_relaxed); log != nullptr)
+    static_cast<void>(log->wait_unless_stuck(kCommandPatience));
 }
 
 }  // namespace ipoib::app

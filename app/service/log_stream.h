@@ -26,4 +26,8 @@ Status log_to(LogWriter& log);
 /// Waits until the lines logged so far are written; without log_to() it does not wait.
 void settle_log(std::chrono::milliseconds at_most);
 
+/// For the output of a command, which follows the lines that the command logged: waits for them, but
+/// only briefly, and only once for a log that takes nothing.
+void settle_log_of_command();
+
 }  // namespace ipoib::app

@@ -45,6 +45,7 @@ struct LogWriter::Shared {
 
   explicit Shared(std::unique_ptr<LogOutput> o) : output{std::move(o)} {}
   void lose(std::string_view text);
+  bool wait(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds at_most);
   void live();
   void write(std::vector<Piece>& pieces, std::uint64_t missing);
 
@@ -61,6 +62,8 @@ struct LogWriter::Shared {
   std::uint64_t missing = 0;  ///< Lines lost after those in the queue. While there are any, no line
                               ///< is queued, so that the place of the loss is known.
   bool stuck = false;         ///< In kAtOnce: the last piece was lost.
+  bool stands = false;        ///< In kQueued: wait_unless_stuck() was in vain, and the thread has
+                              ///< come no further since.
   bool ending = false;
   bool over = false;
 };
@@ -97,6 +100,7 @@ void LogWriter::Shared::live() {
     lock.unlock();
     write(mine, lost);
     lock.lock();
+    stands = false;
     moved.notify_all();
   }
   over = true;
@@ -155,12 +159,25 @@ bool LogWriter::settled() const noexcept {
          shared_->put.load(std::memory_order_relaxed);
 }
 
+/// `lock` holds `mutex`.
+bool LogWriter::Shared::wait(std::unique_lock<std::mutex>& lock,
+                             std::chrono::milliseconds at_most) {
+  if (mode == Mode::kLost) return false;
+  const std::uint64_t wanted = put.load(std::memory_order_relaxed);
+  return moved.wait_for(lock, at_most,
+                        [&] { return settled.load(std::memory_order_relaxed) >= wanted; });
+}
+
 bool LogWriter::wait(std::chrono::milliseconds at_most) {
   std::unique_lock lock{shared_->mutex};
-  if (shared_->mode == Shared::Mode::kLost) return false;
-  const std::uint64_t wanted = shared_->put.load(std::memory_order_relaxed);
-  return shared_->moved.wait_for(
-      lock, at_most, [&] { return shared_->settled.load(std::memory_order_relaxed) >= wanted; });
+  return shared_->wait(lock, at_most);
+}
+
+bool LogWriter::wait_unless_stuck(std::chrono::milliseconds at_most) {
+  std::unique_lock lock{shared_->mutex};
+  if (shared_->stands) return false;
+  shared_->stands = !shared_->wait(lock, at_most);
+  return !shared_->stands;
 }
 
 bool LogWriter::end(std::chrono::milliseconds at_most) {

@@ -45,6 +45,9 @@ class LogWriter {
   void put(unsigned priority, std::string_view text);
   /// Waits until the lines put so far are written. False: they are not.
   [[nodiscard]] bool wait(std::chrono::milliseconds at_most);
+  /// wait() for many calls in a row: after one that returned false, the next ones return false at
+  /// once, until the thread has written something.
+  [[nodiscard]] bool wait_unless_stuck(std::chrono::milliseconds at_most);
   /// Lets the thread write what waits, and ends it. False: the destination takes no more. All
   /// further lines are lost then.
   [[nodiscard]] bool end(std::chrono::milliseconds at_most);

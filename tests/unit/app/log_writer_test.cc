@@ -138,6 +138,23 @@ TEST_F(LogWriterTest, P16_OnlyTheFirstOfManyLinesWaitsAtTheStart) {
             (std::vector<std::chrono::milliseconds>{1000ms, 0ms, 0ms, 0ms, 1000ms}));
 }
 
+/// The first of many commands waits for a log that takes nothing. The others would wait for hours.
+TEST_F(LogWriterTest, P16_OnlyOneOfManyCommandsWaitsForAStuckLog) {
+  ASSERT_TRUE(log.start());
+  EXPECT_TRUE(log.wait_unless_stuck(24h)) << "there is nothing to wait for";
+  place->block(true);
+  log.put(5, "first\n");
+  EXPECT_FALSE(log.wait_unless_stuck(1ms));
+  for (int i = 0; i < 100; ++i) {
+    log.put(5, "line\n");
+    EXPECT_FALSE(log.wait_unless_stuck(24h));
+  }
+  place->block(false);
+  ASSERT_TRUE(log.wait(20s));
+  log.put(5, "last\n");
+  EXPECT_TRUE(log.wait_unless_stuck(24h)) << "it takes lines again";
+}
+
 TEST_F(LogWriterTest, P16_TheEndDoesNotWaitForADestinationThatBlocks) {
   ASSERT_TRUE(log.start());
   place->block(true);
