@@ -6,7 +6,6 @@
 
 #include <rte_log.h>
 
-#include <poll.h>
 #include <syslog.h>
 #include <unistd.h>
 
@@ -21,12 +20,10 @@
 #include <ctime>
 
 #include "app/service/journal.h"
+#include "app/service/patient_write.h"
 
 namespace ipoib::app {
 namespace {
-
-/// Octets that a pipe or terminal takes without blocking once it is writable.
-constexpr std::size_t kAtOnce = 512;
 
 /// Longest wait for the log lines of a command before its output.
 constexpr std::chrono::milliseconds kCommandPatience{20};
@@ -81,18 +78,7 @@ std::unique_ptr<LogOutput> standard_log_output(bool journal) {
 }
 
 bool write_standard_error(std::string_view text, std::chrono::milliseconds patience) {
-  while (!text.empty()) {
-    if (patience.count() >= 0) {
-      pollfd ready{STDERR_FILENO, POLLOUT, 0};
-      if (poll(&ready, 1, static_cast<int>(patience.count())) != 1) return false;
-    }
-    const std::size_t size = patience.count() >= 0 ? std::min(kAtOnce, text.size()) : text.size();
-    const ssize_t n = write(STDERR_FILENO, text.data(), size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
+  return write_patiently(STDERR_FILENO, text, patience).empty();
 }
 
 Status log_to(LogWriter& log) {

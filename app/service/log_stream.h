@@ -14,8 +14,7 @@ namespace ipoib::app {
 /// Standard error, as EAL writes it: with a copy in syslog, or with priorities for the journal.
 [[nodiscard]] std::unique_ptr<LogOutput> standard_log_output(bool journal);
 
-/// Writes to standard error without waiting longer than `patience` (negative: any time) for each
-/// part of the text. False: the rest is not written.
+/// Calls write_patiently() with standard error. False: some of the text is not written.
 bool write_standard_error(std::string_view text, std::chrono::milliseconds patience);
 
 /// Redirects rte_log to `log`, which must live until the process ends. When exit(3) or a fault's

@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <syslog.h>
 
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/service/patient_write.h"
 #include "lib/base/log.h"
 
 namespace ipoib::app {
@@ -31,11 +31,6 @@ struct Piece {
 /// Room that a piece takes.
 std::size_t size_of(std::string_view text) {
   return sizeof(Piece) + text.size();
-}
-
-std::uint64_t lines_in(std::string_view text) {
-  const auto n = std::count(text.begin(), text.end(), '\n');
-  return std::max<std::uint64_t>(static_cast<std::uint64_t>(n), 1);
 }
 
 }  // namespace
@@ -60,7 +55,8 @@ struct LogWriter::Shared {
   std::vector<Piece> queue;
   std::size_t room = kRoom;
   std::uint64_t missing = 0;  ///< Lines lost after those in the queue. While there are any, no line
-                              ///< is queued, so that the place of the loss is known.
+                              ///< is queued, so that the place of the loss is known. In kAtOnce:
+                              ///< lines lost before.
   bool stuck = false;         ///< In kAtOnce: the last piece was lost.
   bool stands = false;        ///< In kQueued: wait_unless_stuck() was in vain, and the thread has
                               ///< come no further since.
@@ -75,7 +71,7 @@ void LogWriter::Shared::lose(std::string_view text) {
 
 void LogWriter::Shared::write(std::vector<Piece>& pieces, std::uint64_t lost) {
   for (const Piece& p : pieces) {
-    output->write(p.priority, p.text, kAnyTime);
+    if (!output->write(p.priority, p.text, kAnyTime)) count_lost_log_lines(lines_in(p.text));
     at_begin_of_line = p.text.ends_with('\n');
     settled.fetch_add(1, std::memory_order_release);
   }
@@ -124,6 +120,7 @@ Status LogWriter::start() {
   pthread_detach(thread);
   const std::lock_guard lock{shared_->mutex};
   shared_->mode = Shared::Mode::kQueued;
+  shared_->wake.notify_one();
   return {};
 }
 
@@ -140,7 +137,10 @@ void LogWriter::put(unsigned priority, std::string_view text) {
   if (s.mode == Shared::Mode::kLost) return s.lose(text);
   if (s.mode == Shared::Mode::kAtOnce) {
     s.stuck = !s.output->write(priority, text, s.stuck ? kNoTime : kPatience);
-    if (s.stuck) return s.lose(text);
+    if (s.stuck) {
+      s.missing += lines_in(text);
+      return s.lose(text);
+    }
     s.settled.fetch_add(1, std::memory_order_relaxed);
     return;
   }

@@ -25,7 +25,8 @@ class LogOutput {
 
 /// Before start(), and after an end() that was in time, lines are written at once, in the thread
 /// that logs. In between they wait in a queue. Lines that do not fit are lost: one line in the log
-/// says how many, where they are missing, and log_lines_lost() counts them. Any thread.
+/// says how many, where they are missing or, for those before start(), when the thread begins.
+/// log_lines_lost() counts them, and each text of which the destination did not take all. Any thread.
 class LogWriter {
  public:
   /// Octets of lines that wait. As many again may be in the hands of the thread.

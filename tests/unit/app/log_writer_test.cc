@@ -136,6 +136,9 @@ TEST_F(LogWriterTest, P16_OnlyTheFirstOfManyLinesWaitsAtTheStart) {
   EXPECT_EQ(log_lines_lost() - lost_before, 3U);
   EXPECT_EQ(place->patience,
             (std::vector<std::chrono::milliseconds>{1000ms, 0ms, 0ms, 0ms, 1000ms}));
+  ASSERT_TRUE(log.start());
+  ASSERT_TRUE(log.end(20s));
+  EXPECT_TRUE(place->text.ends_with("<4>ipoib.app: 3 log lines were lost\n")) << place->text;
 }
 
 /// The first of many commands waits for a log that takes nothing. The others would wait for hours.
@@ -153,6 +156,17 @@ TEST_F(LogWriterTest, P16_OnlyOneOfManyCommandsWaitsForAStuckLog) {
   ASSERT_TRUE(log.wait(20s));
   log.put(5, "last\n");
   EXPECT_TRUE(log.wait_unless_stuck(24h)) << "it takes lines again";
+}
+
+/// Standard error was closed, or its disk is full.
+TEST_F(LogWriterTest, P16_LinesThatTheDestinationRefusesAreCounted) {
+  const std::uint64_t lost_before = log_lines_lost();
+  ASSERT_TRUE(log.start());
+  place->full = true;
+  log.put(5, "first\nsecond\n");
+  log.put(5, "third\n");
+  ASSERT_TRUE(log.end(20s));
+  EXPECT_EQ(log_lines_lost() - lost_before, 3U);
 }
 
 TEST_F(LogWriterTest, P16_TheEndDoesNotWaitForADestinationThatBlocks) {
