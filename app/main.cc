@@ -30,6 +30,7 @@
 #include "app/options.h"
 #include "app/service/journal.h"
 #include "app/service/log_stream.h"
+#include "app/service/patient_write.h"
 #include "app/service/periodic_stats.h"
 #include "app/service/service.h"
 #include "lib/base/log.h"
@@ -126,14 +127,13 @@ Result<int> signal_descriptor() {
   return fd;
 }
 
-void print(std::string_view text) {
-  settle_log_of_command();
-  fmt::print("{}", text);
-  std::fflush(stdout);
-}
+/// Longest waits for standard output to take statistics, and the output of the command file.
+constexpr std::chrono::milliseconds kStatsPatience{20};
+constexpr std::chrono::milliseconds kFilePatience{1000};
 
 /// The user interfaces of a node; null if not requested.
 struct Frontends {
+  Printer standard_output{STDOUT_FILENO};
   std::unique_ptr<Telemetry> telemetry;
   std::unique_ptr<Prometheus> prometheus;
   std::unique_ptr<CliServer> server;
@@ -164,13 +164,21 @@ Status start_frontends(const Options& options, const mgmt::NodeFaces& node, Cli&
   if (auto s = serve_at(options.cli_socket, CliAccess::kFull, frontends.server); !s) return s;
   if (auto s = serve_at(options.cli_read_socket, CliAccess::kReadOnly, frontends.read_server); !s)
     return s;
+  const auto print_within = [&frontends](std::chrono::milliseconds patience) {
+    return [&frontends, patience](std::string_view text) {
+      settle_log_of_command();
+      frontends.standard_output.print(text, patience);
+    };
+  };
   if (options.stats_period_s != 0) {
-    auto stats = print_statistics(cli, node.loop.events(), options.stats_period_s, print);
+    auto stats = print_statistics(cli, node.loop.events(), options.stats_period_s,
+                                  print_within(kStatsPatience));
     if (!stats) return tl::make_unexpected(stats.error());
     frontends.stats = std::move(*stats);
   }
   if (!options.cmdline_file.empty())
-    if (auto s = run_command_file(cli, options.cmdline_file, print); !s) return s;
+    if (auto s = run_command_file(cli, options.cmdline_file, print_within(kFilePatience)); !s)
+      return s;
   if (options.interactive) {
     auto terminal = Terminal::create(
         cli, node.loop.events(), STDIN_FILENO, STDOUT_FILENO, [&node] { node.loop.request_stop(); },

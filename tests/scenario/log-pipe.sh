@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The log of node a goes to a pipe that nothing reads, as that of a stopped log collector. The node keeps forwarding,
-# answering pings and its CLI; it counts the lines that are lost, says so in the log when the pipe is read again, and
-# starts and ends while it is not.
+# The log and the periodic statistics of node a go to a pipe that nothing reads, as that of a stopped log collector. The
+# node keeps forwarding, answering pings and its CLI; it counts the lines that are lost, says so in the log when the
+# pipe is read again, and starts and ends while it is not.
 # shows: P-16
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -22,7 +22,7 @@ exec {pipe}<>"$LAB_DIR/pipe"
 python3 -c "import fcntl, sys; fcntl.fcntl(int(sys.argv[1]), 1031, 4096)" "$pipe"
 lab_fabric "$CABLE_MTU"
 for node in a b; do scenario_host "$node"; done
-scenario_start a --prometheus 127.0.0.1:0
+scenario_start a --prometheus 127.0.0.1:0 --stats-period 1
 scenario_start b
 # The start logs more than a page.
 cat <&"$pipe" >"$LAB_DIR/a.log" &
@@ -56,6 +56,7 @@ cat <&"$pipe" >>"$LAB_DIR/a.log" &
 reader=$!
 LAB_PIDS+=("$reader")
 wait_for 10 "the log to name the loss" grep -q "$lost_then log lines were lost" "$LAB_DIR/a.log"
+wait_for 10 "standard output to name its loss" grep -qE "[0-9]+ lines of output were lost" "$LAB_DIR/a.log"
 cli a "neigh flush all"
 wait_for 10 "the line of a command after it" grep -q 'command from .*"neigh flush all"' "$LAB_DIR/a.log"
 expect "lost lines" "$(lost)" "$lost_then"
@@ -67,7 +68,7 @@ many 10000 | cli a >/dev/null
 node_stop a || fail "node a ended with status $?"
 
 # --- The node starts while the pipe is full.
-scenario_node a
+scenario_node a --stats-period 1
 wait_for 20 "the link of node a to come up" link_up a
 (($(lost) > 0)) || fail "the lines of the start were lost and are not counted"
 ping_all a "$(host_address b)"
