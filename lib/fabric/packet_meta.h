@@ -30,6 +30,7 @@ struct PacketMeta {
     std::uint16_t in_iface;   ///< Ingress interface; set by the worker that punts the packet.
     std::uint16_t out_iface;  ///< Egress interface; set by the management lcore.
     bool to_routers;  ///< Copy of a multicast packet to the all-routers group; set by the worker.
+    bool few;         ///< Few packets of its sender were held; set by the management lcore.
   };
   struct Tx {
     AhIndex ah;

@@ -241,7 +241,7 @@ void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId o
       std::max(limit(Budget::kNeighbourWanted) / limits_.neighbour_senders, 1U);
   if (!take(Use::kSource, mix(in.iface, ip_sender(m)), share))
     return drop(in, m, Drop::kPuntRateLimited);
-  fabric::meta_of(m).held = {in.iface, table::kNoInterface, to_routers};
+  fabric::meta_of(m).held = {in.iface, table::kNoInterface, to_routers, false};
   msg::Up up = message(Kind::kNeighbourWanted, out_iface, m);
   up.addr = addr;
   push_or_drop(in, up, Budget::kNeighbourWanted);

@@ -362,7 +362,7 @@ Status NodeBuilder::create_buffers() {
       parts_.interfaces, parts_.workers,
       InjectBuffers{parts_.buffers.on(places.management), parts_.buffers.reserve()});
   parts_.punt = std::make_unique<PuntHandler>(parts_.interfaces, *parts_.injector,
-                                              parts_.buffers.size() / kHeldShare);
+                                              parts_.buffers.size() / kHeldShare, secret_seed());
   parts_.neighbours = std::make_unique<NeighbourDirectory>(
       parts_.workers, *parts_.punt, *parts_.retirement, neighbour_capacity());
   create_routing();

@@ -20,8 +20,9 @@ struct InterfaceSlot {
   link::Interface* control = nullptr;
   std::vector<unsigned> receivers;  ///< Workers that receive; the first one is the owner.
   DropCounters drops;               ///< Packets lost on the management lcore. Writer: that lcore.
-  std::size_t held = 0;   ///< mbufs of packets held for a neighbour here. Writer: PuntHandler.
-  bool up_again = false;  ///< The interface is going down and must come up again after that.
+  std::size_t held = 0;  ///< mbufs of packets held for a neighbour here. Writer: PuntHandler.
+  std::size_t held_of_few = 0;  ///< The part of them that PacketMeta::Held::few names.
+  bool up_again = false;        ///< The interface is going down and must come up again after that.
 
   std::vector<wire::IpPrefix> usable;  ///< Own addresses that are ready. Writer: AddressBook.
 

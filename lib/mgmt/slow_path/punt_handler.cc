@@ -25,10 +25,7 @@ void PuntHandler::handle(const msg::Up& message) {
   switch (message.kind) {
     case msg::Up::Kind::kNeighbourWanted:
       ++counters_.neighbour_wanted;
-      fabric::meta_of(m).held.out_iface = message.iface;
-      slot->held += m->nb_segs;
-      held_ += m->nb_segs;
-      ++held_of(m);
+      take_in(m, message.iface, *slot);
       slot->control->on_neighbour_wanted(message.addr, reinterpret_cast<link::HeldPacket>(m), now_);
       return;  // held now
     case msg::Up::Kind::kArp: {
@@ -123,14 +120,26 @@ std::uint32_t& PuntHandler::held_of(const rte_mbuf* m) {
 }
 
 bool PuntHandler::crowded(rte_mbuf* m) {
-  const InterfaceSlot& slot = *interfaces_.find(fabric::meta_of(m).held.out_iface);
-  const std::size_t kept_free = held_of(m) > kFewHeld ? max_held_ / 4 : 0;
-  return slot.held + held_ > max_held_ - kept_free;
+  const auto& held = fabric::meta_of(m).held;
+  const InterfaceSlot& slot = *interfaces_.find(held.out_iface);
+  if (held.few) return slot.held_of_few + held_ > max_held_;
+  return slot.held + held_ > max_held_ - max_held_ / 4;
+}
+
+void PuntHandler::take_in(rte_mbuf* m, table::InterfaceId iface, InterfaceSlot& slot) {
+  auto& held = fabric::meta_of(m).held;
+  held.out_iface = iface;
+  held.few = ++held_of(m) <= kFewHeld;
+  slot.held += m->nb_segs;
+  if (held.few) slot.held_of_few += m->nb_segs;
+  held_ += m->nb_segs;
 }
 
 InterfaceSlot& PuntHandler::let_go(rte_mbuf* m) {
-  InterfaceSlot& slot = *interfaces_.find(fabric::meta_of(m).held.out_iface);
+  const auto& held = fabric::meta_of(m).held;
+  InterfaceSlot& slot = *interfaces_.find(held.out_iface);
   slot.held -= m->nb_segs;
+  if (held.few) slot.held_of_few -= m->nb_segs;
   held_ -= m->nb_segs;
   --held_of(m);
   return slot;

@@ -11,7 +11,6 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/counters.h"
-#include "lib/base/hash_seed.h"
 #include "lib/base/keyed_hash.h"
 #include "lib/mgmt/slow_path/icmp_errors.h"
 #include "lib/mgmt/slow_path/interface_table.h"
@@ -32,12 +31,15 @@ struct PuntCounters {
 /// Management lcore only.
 class PuntHandler {
  public:
-  /// `max_held`: limit of mbufs of packets that wait for their neighbours, in all.
-  PuntHandler(InterfaceTable& interfaces, Injector& injector, std::size_t max_held)
+  /// `max_held`: limit of mbufs of packets that wait for their neighbours, in all. `seed`: secret,
+  /// so that no host can choose addresses that share the counter of another.
+  PuntHandler(InterfaceTable& interfaces, Injector& injector, std::size_t max_held,
+              std::uint64_t seed)
       : interfaces_{interfaces},
         injector_{injector},
         errors_{interfaces, injector},
-        max_held_{max_held} {}
+        max_held_{max_held},
+        hash_{seed} {}
 
   /// Sets the receiver of IGMP and MLD, which outlives the last call of handle().
   void set_multicast(route::MulticastRouter& router) { multicast_ = &router; }
@@ -47,9 +49,11 @@ class PuntHandler {
   /// Takes over the message's mbuf. A packet of no interface is dropped: kLocalFromSelf.
   void handle(const msg::Up& message);
 
-  /// True if the packets held for the interface of `m`, including `m`, have more mbufs than the
-  /// limit leaves for others. So one interface never takes all of them. The last quarter of the limit
-  /// is for packets of senders of which few are held.
+  /// True if the packets held for the interface of `m`, including `m`, have more mbufs than those of
+  /// other interfaces have left free. So one interface takes half at most, and never all. The last
+  /// quarter of the limit is for packets of senders of which few were held when the packet came; on
+  /// each interface they are limited by the number of such packets only, so that other senders
+  /// cannot take their places there.
   [[nodiscard]] bool crowded(rte_mbuf* m);
   /// Sends a held packet, whose neighbour is now known.
   void send_held(rte_mbuf* m);
@@ -72,6 +76,8 @@ class PuntHandler {
   static constexpr std::uint32_t kFewHeld = 4;
   /// Number of held packets of the sender, or of senders that share its counter.
   [[nodiscard]] std::uint32_t& held_of(const rte_mbuf* m);
+  /// Counts a packet that is held from now on.
+  void take_in(rte_mbuf* m, table::InterfaceId iface, InterfaceSlot& slot);
   /// Takes a held packet off the counts. Returns the slot of its interface.
   InterfaceSlot& let_go(rte_mbuf* m);
 
@@ -80,7 +86,7 @@ class PuntHandler {
   IcmpErrors errors_;
   std::size_t max_held_;
   std::size_t held_ = 0;  ///< mbufs; sum over all interfaces.
-  KeyedHash hash_{secret_seed()};
+  KeyedHash hash_;
   std::array<std::uint32_t, 1024> held_by_sender_{};  ///< Packets.
   std::vector<std::byte> whole_;                      ///< Scratch memory of in_one_piece().
   route::MulticastRouter* multicast_ = nullptr;

@@ -6,12 +6,14 @@
 #include <rte_ring.h>
 #include <rte_ring_elem.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "lib/fabric/packet_meta.h"
@@ -56,7 +58,7 @@ class PuntPackets : public testing::Test,
       slot.usable = {*wire::parse_prefix("192.168.1.1/24"), *wire::parse_prefix("fd00:1::1/64")};
     }
     injector_.emplace(interfaces_, workers_, InjectBuffers{pool_, reserve_});
-    punt_.emplace(interfaces_, *injector_, kMaxHeld);
+    punt_.emplace(interfaces_, *injector_, kMaxHeld, 1);
     punt_->set_multicast(router_);
   }
   void TearDown() override {
@@ -114,8 +116,18 @@ class PuntPackets : public testing::Test,
     punt_->handle(up);
   }
   void hold(rte_mbuf* m, table::InterfaceId out, table::InterfaceId in = table::kNoInterface) {
-    fabric::meta_of(m).held = {in, table::kNoInterface, false};
+    fabric::meta_of(m).held = {in, table::kNoInterface, false, false};
     handle(Kind::kNeighbourWanted, m, out);
+  }
+  /// True if a packet of this sender waits for a neighbour on `out`; else it was dropped.
+  bool waits(table::InterfaceId out, std::string_view from) {
+    rte_mbuf* const m =
+        mbuf(fwd::test::echo_packet(*wire::parse_ip(from), *wire::parse_ip("10.0.0.9"), 64));
+    hold(m, out);
+    if (!punt_->crowded(m)) return true;
+    controls_[out].held.pop_back();
+    punt_->drop_held(m, Drop::kNeighbourPending, false);
+    return false;
   }
   std::vector<Sent> sent() {
     std::vector<Sent> all;
@@ -268,8 +280,8 @@ TEST_F(PuntPackets, HeldPacketsGoOnByTheirIngress) {
   EXPECT_EQ(down[1].message.in, table::kNoInterface);
 }
 
-/// One interface can hold half of the limit, the next one half of the rest, and so on, so that none
-/// is shut out. The limit counts segments, not packets.
+/// One interface can hold half of the part that one sender may use, the next one half of the rest,
+/// and so on, so that none is shut out. The limit counts segments, not packets.
 TEST_F(PuntPackets, HeldPacketsLeaveRoomForOthers) {
   const auto fill = [this](table::InterfaceId out, std::size_t octets) {
     for (unsigned n = 0;; ++n) {
@@ -281,42 +293,47 @@ TEST_F(PuntPackets, HeldPacketsLeaveRoomForOthers) {
       return n;
     }
   };
-  EXPECT_EQ(fill(0, 100), kMaxHeld / 2);
-  EXPECT_EQ(fill(1, 4 * kRoom), kMaxHeld / 4 / 4) << "of four mbufs each";
-  EXPECT_EQ(fill(2, 100), kMaxHeld / 8);
+  constexpr unsigned kOfOne = kMaxHeld - kMaxHeld / 4;
+  EXPECT_EQ(fill(0, 100), kOfOne / 2);
+  EXPECT_EQ(fill(1, 4 * kRoom), kOfOne / 4 / 4) << "of four mbufs each";
+  EXPECT_EQ(fill(2, 100), kOfOne / 8);
   std::size_t held = 0;
   for (const auto& slot : interfaces_) held += slot->held;
-  EXPECT_LE(held, kMaxHeld);
+  EXPECT_LE(held, kOfOne);
   EXPECT_EQ(drops(Drop::kNeighbourPending), 1U);
   // Released packets make room.
   for (const link::HeldPacket m : controls_[0].held)
     punt_->send_held(reinterpret_cast<rte_mbuf*>(m));
   controls_[0].held.clear();
   sent();
-  EXPECT_GT(fill(2, 100), kMaxHeld / 8);
+  EXPECT_GT(fill(2, 100), kOfOne / 8);
 }
 
-/// One sender leaves a quarter of the limit to senders of which few packets wait, on each interface.
+/// One sender leaves a quarter of the limit to senders of which few packets wait, also on the
+/// interface that it uses most.
 TEST_F(PuntPackets, P16_TheLastQuarterOfHeldPacketsIsForSendersWithFew) {
-  const auto waits = [this](table::InterfaceId out, const char* from) {
-    rte_mbuf* const m =
-        mbuf(fwd::test::echo_packet(*wire::parse_ip(from), *wire::parse_ip("10.0.0.9"), 64));
-    hold(m, out);
-    if (!punt_->crowded(m)) return true;
-    controls_[out].held.pop_back();
-    punt_->drop_held(m, Drop::kNeighbourPending, false);
-    return false;
-  };
   std::size_t held = 0;
   for (table::InterfaceId out = 0; out < 3; ++out)
     while (waits(out, "192.168.1.66")) ++held;
   EXPECT_LE(held, kMaxHeld * 3 / 4);
+  for (table::InterfaceId out = 0; out < 3; ++out) EXPECT_TRUE(waits(out, "192.168.1.67")) << out;
   EXPECT_TRUE(waits(0, "192.168.1.67"));
+  EXPECT_FALSE(waits(0, "192.168.1.67")) << "it has more than few now";
   // Its packets that have left do not count.
   for (link::HeldPacket m : controls_[0].held) punt_->send_held(reinterpret_cast<rte_mbuf*>(m));
   controls_[0].held.clear();
   sent();
   EXPECT_TRUE(waits(0, "192.168.1.66"));
+  EXPECT_TRUE(waits(0, "192.168.1.68"));
+}
+
+/// Made-up senders have few packets each, but they are of one interface.
+TEST_F(PuntPackets, P16_ManySendersOnOneInterfaceLeaveHeldPacketsToOthers) {
+  for (unsigned n = 0; n < 100; ++n) waits(0, fmt::format("192.168.1.{}", 100 + n));
+  EXPECT_EQ(interfaces_.find(table::InterfaceId{0})->held, kMaxHeld / 2);
+  EXPECT_TRUE(waits(1, "192.168.1.20"));
+  for (unsigned n = 0; n < 100; ++n) waits(1, fmt::format("192.168.1.{}", 100 + n));
+  EXPECT_TRUE(waits(2, "192.168.1.21"));
 }
 
 /// RFC 1812 §5.2.7.2: a redirect goes to the host, about one destination host, from the own address

@@ -44,7 +44,7 @@ class PuntTest : public testing::Test,
     slot.control = &control_;
     slot.usable = {*wire::parse_prefix("192.168.1.1/24"), *wire::parse_prefix("fd00:1::1/64")};
     injector_.emplace(interfaces_, workers_, InjectBuffers{pool_, pool_});
-    punt_.emplace(interfaces_, *injector_, 63);
+    punt_.emplace(interfaces_, *injector_, 63, 1);
     punt_->set_multicast(router_);
   }
   void TearDown() override {
@@ -148,7 +148,7 @@ TEST_F(PuntTest, NothingIsToldToAnOwnAddress) {
 // These packets of this node itself have waited for their neighbour until it failed.
 TEST_F(PuntTest, OwnPacketsThatWaitedInVainAreCountedAndToldToNobody) {
   for (rte_mbuf* m : {packet("192.168.1.1", "192.168.1.9"), packet("fd00:1::1", "fd00:1::9")}) {
-    fabric::meta_of(m).held = {table::kNoInterface, table::kNoInterface, false};
+    fabric::meta_of(m).held = {table::kNoInterface, table::kNoInterface, false, false};
     handle(Kind::kNeighbourWanted, 0, m);
     control_.held.clear();
     punt_->drop_held(m, Drop::kNeighbourFailed, true);

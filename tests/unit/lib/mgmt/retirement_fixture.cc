@@ -160,7 +160,7 @@ void RetirementFixture::SetUp() {
   port_.lid = 1;
   handles = *soft::AhTable::create(SOCKET_ID_ANY, rte_get_tsc_hz(), *retirement);
   injector_ = std::make_unique<Injector>(interfaces_, workers, InjectBuffers{pool, pool});
-  punt_ = std::make_unique<PuntHandler>(interfaces_, *injector_, 64);
+  punt_ = std::make_unique<PuntHandler>(interfaces_, *injector_, 64, 1);
   directory = std::make_unique<NeighbourDirectory>(workers, *punt_, *retirement, kNumbers);
   host_entries_ = std::make_unique<HostEntries>(*this);
   routes_ = std::make_unique<route::RouteTable>(*host_entries_);
