@@ -144,6 +144,8 @@ def arguments():
     options = parser.parse_args()
     options.build = options.build.resolve()
     options.parts = options.only.split(",") if options.only else PARTS
+    if not options.only:
+        options.plan = dataclasses.replace(options.plan, long_floods=False)
     for part in options.parts:
         if part not in PARTS:
             parser.error(f"--only: unknown part {part}; allowed: {', '.join(PARTS)}")

@@ -131,7 +131,7 @@ class Plan:
     most_paths: int = len(PATHS)  # Only so many paths of each sweep are measured, the last ones.
     floods: int | None = None     # Only so many kinds of floods are measured; None: all.
     flood_rates: tuple = (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)  # Packets of a scan a second.
-    long_floods: bool = False     # Floods have the rates and times of the requirements.
+    long_floods: bool = False     # Floods that --only names have the rates and times of the requirements.
 
     def sweeps(self, cpus):
         """The sweeps of this plan. Workers with devices of their own have CPUs of their own, too."""
