@@ -32,6 +32,7 @@ while read -r row reason; do
   [[ $row == "#"* || -z $row ]] || open[$row]=$reason
 done <tests/flood/open.txt
 mapfile -t rows < <("$bench" --list | cut -f1)
+((${#rows[@]})) || { echo "$bench lists no floods" >&2; exit 2; }
 ((${#named[@]})) && rows=("${named[@]}")
 
 results=$(mktemp -d)
