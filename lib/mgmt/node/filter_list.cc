@@ -50,7 +50,8 @@ struct FilterList::Job {
   Compiled compiled;
   /// Release: `compiled` is complete; pairs with the load in advance().
   std::atomic<bool> finished{false};
-  /// Release: the thread calls nothing of the node any more; pairs with the wait in ~FilterList().
+  /// Release: the thread uses nothing of the node any more, and frees nothing but the job, without
+  /// `compiled`, which management takes. Pairs with the waits in ~FilterList() and finish().
   std::atomic<bool> over{false};
 
   void run() {
@@ -66,7 +67,10 @@ FilterList::FilterList(Surroundings surroundings) : around_{std::move(surroundin
 
 FilterList::~FilterList() {
   around_.settings.filters.store(nullptr, std::memory_order_relaxed);
-  if (job_ != nullptr) job_->over.wait(false, std::memory_order_acquire);
+  if (job_ == nullptr) return;
+  job_->over.wait(false, std::memory_order_acquire);
+  // The thread may be the last that has the job, and may free it after EAL has ended.
+  const Compiled last = std::move(job_->compiled);
 }
 
 std::uint64_t FilterList::Table::packets(RuleId id) const {

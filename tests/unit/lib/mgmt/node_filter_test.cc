@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <rte_lcore.h>
 #include <rte_malloc.h>
 #include <rte_rcu_qsbr.h>
 
@@ -68,6 +69,16 @@ class FilterListTest : public testing::Test {
     turn();
   }
   fwd::FilterTable* table() { return settings.filters.load(); }
+  /// Memory of EAL that is in use.
+  static std::size_t octets_of_eal() {
+    std::size_t sum = 0;
+    for (unsigned i = 0; i < rte_socket_count(); ++i) {
+      rte_malloc_socket_stats stats{};
+      if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &stats) == 0)
+        sum += stats.heap_allocsz_bytes;
+    }
+    return sum;
+  }
   /// The rows as text: their sources, packets, and a star if they are not in effect.
   std::string rows() {
     std::string text;
@@ -231,6 +242,19 @@ TEST_F(FilterListTest, P23_AFailureKeepsTheOldRulesAndIsTriedAgain) {
   run_jobs();
   turn();
   EXPECT_EQ(rows(), "10.1.0.0/16:0 10.2.0.0/16:0");
+}
+
+/// The thread may be the last that has the job, after EAL has ended.
+TEST_F(FilterListTest, P23_AJobThatOutlivesTheListHasNothingOfEal) {
+  EXPECT_TRUE(list->add(filter("eth0", "10.1.0.0/16"), std::nullopt));
+  turn();
+  const std::size_t before = octets_of_eal();
+  const auto kept = std::exchange(jobs, {});
+  ASSERT_EQ(kept.size(), 1U);
+  kept[0]();
+  EXPECT_GT(octets_of_eal(), before);
+  list.reset();
+  EXPECT_EQ(octets_of_eal(), before);
 }
 
 TEST_F(FilterListTest, P23_TheFirstRulesAreInEffectAtOnce) {
