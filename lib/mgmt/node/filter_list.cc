@@ -50,7 +50,7 @@ struct FilterList::Job {
   Compiled compiled;
   /// Release: `compiled` is complete; pairs with the load in advance().
   std::atomic<bool> finished{false};
-  /// Release: the thread uses nothing of the node any more, and frees nothing but the job, without
+  /// Release: the thread uses nothing of the node any more. Later it may free the job, but not
   /// `compiled`, which management takes. Pairs with the waits in ~FilterList() and finish().
   std::atomic<bool> over{false};
 
@@ -113,7 +113,7 @@ Status FilterList::add(const FilterConfig& rule, std::optional<std::size_t> numb
                 rules_.size() + 1);
   rules_.insert(rules_.begin() + static_cast<std::ptrdiff_t>(place - 1),
                 Entry{++last_id_, rule, 0});
-  changed_ = true;
+  list_changed();
   return {};
 }
 
@@ -122,8 +122,15 @@ Status FilterList::remove(std::size_t number) {
   if (number < 1 || number > rules_.size())
     return fail(Errc::kNotFound, "no filter rule {}; there are {}", number, rules_.size());
   rules_.erase(rules_.begin() + static_cast<std::ptrdiff_t>(number - 1));
-  changed_ = true;
+  list_changed();
   return {};
+}
+
+/// The new list may be one that can be compiled: it does not wait for the next attempt of the old.
+void FilterList::list_changed() {
+  changed_ = true;
+  not_before_ = {};
+  pause_ = kFirstPause;
 }
 
 void FilterList::advance(TimePoint now) {
@@ -169,6 +176,12 @@ void FilterList::finish(TimePoint now) {
 }
 
 void FilterList::failed(const Error& error, TimePoint now) {
+  if (changed_) {
+    log(LogArea::kMgmt, LogLevel::kErr,
+        "filter rules that have changed again are not in effect: {}; the next are compiled",
+        error.what);
+    return;
+  }
   log(LogArea::kMgmt, LogLevel::kErr,
       "the changed filter rules are not in effect, those before stay: {}; next attempt in {} s",
       error.what, std::chrono::duration_cast<std::chrono::seconds>(pause_).count());

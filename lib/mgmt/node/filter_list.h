@@ -27,7 +27,8 @@ namespace ipoib::mgmt {
 Status run_on_control_thread(std::function<void()> job);
 
 /// Management lcore only. While one list is compiled, further changes wait for the next one. A list
-/// that cannot be compiled leaves the workers theirs; it is logged, and compiled again later.
+/// that cannot be compiled leaves the workers theirs; it is logged, and compiled again later, or as
+/// soon as it changes. An empty list is not compiled.
 class FilterList {
  public:
   using Rules = std::vector<fwd::NumberedRule>;
@@ -86,6 +87,7 @@ class FilterList {
 
   [[nodiscard]] Status check(const FilterConfig& rule) const;
   [[nodiscard]] Rules numbered(std::map<RuleId, std::size_t>& numbers) const;
+  void list_changed();
   void start(TimePoint now);
   void finish(TimePoint now);
   void failed(const Error& error, TimePoint now);

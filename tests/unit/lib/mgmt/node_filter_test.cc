@@ -244,6 +244,62 @@ TEST_F(FilterListTest, P23_AFailureKeepsTheOldRulesAndIsTriedAgain) {
   EXPECT_EQ(rows(), "10.1.0.0/16:0 10.2.0.0/16:0");
 }
 
+/// The change may mend the list: it does not wait as long as the list that cannot be compiled.
+TEST_F(FilterListTest, P23_AChangeDoesNotWaitForTheNextAttempt) {
+  no_memory = true;
+  EXPECT_TRUE(list->add(filter("eth0", "10.1.0.0/16"), std::nullopt));
+  for (int failures = 0; failures < 8; ++failures) {
+    turn(FilterList::kLongestPause);
+    ASSERT_EQ(jobs.size(), 1U);
+    run_jobs();
+    turn();
+  }
+  EXPECT_TRUE(list->add(filter("eth0", "10.2.0.0/16"), std::nullopt));
+  turn();
+  EXPECT_EQ(jobs.size(), 1U);
+  run_jobs();
+  turn();
+  EXPECT_TRUE(jobs.empty());
+  turn(FilterList::kFirstPause);
+  EXPECT_EQ(jobs.size(), 1U) << "pauses begin again with the first";
+  run_jobs();
+  turn();
+  no_memory = false;
+  EXPECT_TRUE(list->remove(2));
+  settle();
+  EXPECT_EQ(rows(), "10.1.0.0/16:0");
+}
+
+TEST_F(FilterListTest, P23_AChangeDuringACompilationThatFailsDoesNotWait) {
+  EXPECT_TRUE(list->add(filter("eth0", "10.1.0.0/16"), std::nullopt));
+  settle();
+  no_memory = true;
+  EXPECT_TRUE(list->add(filter("eth0", "10.2.0.0/16"), std::nullopt));
+  turn();
+  run_jobs();
+  EXPECT_TRUE(list->remove(2));
+  no_memory = false;
+  turn();
+  EXPECT_EQ(jobs.size(), 1U);
+  run_jobs();
+  turn();
+  EXPECT_EQ(rows(), "10.1.0.0/16:0");
+}
+
+/// It needs no memory, which the list before it did not get.
+TEST_F(FilterListTest, P23_AnEmptyListIsInEffectAtOnceAfterAFailure) {
+  EXPECT_TRUE(list->add(filter("eth0", "10.1.0.0/16"), std::nullopt));
+  settle();
+  no_memory = no_threads = true;
+  EXPECT_TRUE(list->add(filter("eth0", "10.2.0.0/16"), std::nullopt));
+  turn();
+  EXPECT_NE(table(), nullptr);
+  EXPECT_TRUE(list->remove(1));
+  EXPECT_TRUE(list->remove(1));
+  turn();
+  EXPECT_EQ(table(), nullptr);
+}
+
 /// The thread may be the last that has the job, after EAL has ended.
 TEST_F(FilterListTest, P23_AJobThatOutlivesTheListHasNothingOfEal) {
   EXPECT_TRUE(list->add(filter("eth0", "10.1.0.0/16"), std::nullopt));
