@@ -56,14 +56,15 @@ bool Ip4Input::admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) n
     bin.add(m, reason);
     return false;
   }
-  if (has_source_route(*rte_pktmbuf_mtod(m, const Ipv4Hdr*))) {
-    c.punt.icmp_error(in, m, Drop::kIpSourceRoute,
-                      wire::unreachable4(wire::IcmpUnreachable::kSourceRouteFailed));
-    return false;
-  }
   const std::uint16_t total_len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->total_len.host();
   if (total_len != m->pkt_len) trim(m, total_len);
-  return true;
+  if (!has_source_route(*rte_pktmbuf_mtod(m, const Ipv4Hdr*))) return true;
+  if (c.filter.accepts<true>(m, in.iface, FilterDirection::kIn))
+    c.punt.icmp_error(in, m, Drop::kIpSourceRoute,
+                      wire::unreachable4(wire::IcmpUnreachable::kSourceRouteFailed));
+  else
+    bin.add(m, Drop::kIpFilter);
+  return false;
 }
 
 /// Checks addresses of which one is special. Link-local addresses are valid for local delivery

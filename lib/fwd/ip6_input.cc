@@ -76,6 +76,8 @@ void special_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out,
   if (c.next_hops.get(c.prefixes6.lookup(hdr.dst)).kind == table::NextHopKind::kLocal)
     return out.push(m, hdr.dst);
   if (wire::is_unspecified(hdr.src)) return bin.add(m, Drop::kIpMartianSource);
+  if (!c.filter.accepts<false>(m, in.iface, FilterDirection::kIn))
+    return bin.add(m, Drop::kIpFilter);
   c.punt.icmp_error(in, m, Drop::kIp6Scope,
                     wire::unreachable6(wire::Icmp6Unreachable::kBeyondScope));
 }

@@ -330,6 +330,40 @@ TEST_F(IpFilter, P23_PacketsForTheNodeAreFiltered) {
   punted();
 }
 
+/// Packets that the input stages refuse with an ICMP error pass the rules before: a host that may
+/// not send gets no answer.
+TEST_F(IpFilter, P23_RefusedPacketsAreFiltered) {
+  Bytes route(12, std::byte{1});
+  route[0] = std::byte{131};
+  route[1] = std::byte{7};
+  route[2] = std::byte{4};
+  // The last octets are padding of the link.
+  const Bytes source_route =
+      joined({Ip4{.payload_len = 3, .flags_offset = wire::Ipv4Hdr::kMoreFragments, .options = route}
+                  .bytes(),
+              Bytes(20)});
+  const Bytes beyond_scope = packet("fe80::10", "fd00:a::2", kUdp, ports(1, 2));
+  const auto answers = [&] {
+    feed(kEth0, to_eth0(source_route));
+    feed(kEth0, to_eth0_6(beyond_scope));
+    return punted().size();
+  };
+  EXPECT_EQ(answers(), 2U);
+  use({{kEth0, {.action = kAccept}}, {kEth0, {}}});
+  EXPECT_EQ(answers(), 2U);
+  EXPECT_EQ(drops(kEth0, Drop::kIpSourceRoute), 2U);
+  EXPECT_EQ(drops(kEth0, Drop::kIp6Scope), 2U);
+  EXPECT_EQ(counted(0), 2U);
+  use({{kEth0, {.source = prefix("192.168.1.10/32")}}, {kEth0, {.source = prefix("fe80::/10")}}});
+  EXPECT_EQ(answers(), 0U);
+  EXPECT_EQ(drops(kEth0, Drop::kIpFilter), 2U);
+  EXPECT_EQ(counted(0), 1U);
+  EXPECT_EQ(counted(1), 1U);
+  use({{kEth0, {.action = kAccept, .protocol = kTcp, .destination_ports = PortRange{0, 0}}}});
+  EXPECT_EQ(answers(), 1U) << "padding is not a port";
+  EXPECT_EQ(drops(kEth0, Drop::kIpFilter), 3U);
+}
+
 /// Packets of management pass no rules; a packet that waits for its neighbour has passed them.
 TEST_F(IpFilter, P23_PacketsOfTheNodeAreNotFiltered) {
   use({{kIb0, {.direction = kOut}}});
