@@ -276,8 +276,12 @@ template <class V>
 [[gnu::noinline]] void filter_egress(Context& c, typename V::Packets& pkts, Candidates& candidates,
                                      DropBin& bin) noexcept {
   std::array<table::InterfaceId, kMaxBurst> egress;
-  for (std::size_t i = 0; i < pkts.n; ++i)
+  FilterTable::Scope scope = 0;
+  for (std::size_t i = 0; i < pkts.n; ++i) {
     egress[i] = is_valid(candidates.to[i]) ? candidates.to[i]->iface : table::kNoInterface;
+    scope |= c.filter.scope(egress[i], FilterDirection::kOut);
+  }
+  if (scope == 0) return;  // the rules are for other interfaces
   const std::uint64_t accepted =
       c.filter.accepted<V::kV4>(pkts.span(), egress.data(), FilterDirection::kOut);
   std::uint16_t kept = 0;

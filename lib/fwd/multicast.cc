@@ -110,7 +110,8 @@ class Sender {
   void select(InterfaceId iface) noexcept {
     const InterfaceEntry& entry = c_.interfaces[iface];
     iface_ = iface;
-    plain_ = entry.is_up() && !entry.copy_to_routers.load(std::memory_order_relaxed) && !has_rules_;
+    plain_ = entry.is_up() && !entry.copy_to_routers.load(std::memory_order_relaxed) &&
+             (!has_rules_ || c_.filter.scope(iface, FilterDirection::kOut) == 0);
   }
   [[gnu::noinline]] void find_and_send(rte_mbuf* m, InterfaceId iface,
                                        NeighbourIndex& likely) noexcept {

@@ -223,6 +223,24 @@ TEST_F(IpFilter, P23_PacketsAreTakenOutOfABurst) {
   }
 }
 
+/// Rules of an egress leave the packets of others alone, in one burst too.
+TEST_F(IpFilter, P23_OutRulesAreForThePacketsOfTheirEgress) {
+  const auto send = [&] {
+    for (const std::string_view to : {"10.0.0.2", "192.168.2.9", "10.0.0.2", "192.168.2.9"})
+      receive(kEth0, to_eth0(packet("192.168.1.10", to, kUdp, ports(1, 2))));
+    loop();
+    return std::pair{sent_by_link(kIb0).size(), sent_by_port(kEth1).size()};
+  };
+  use({{kIb1, {.direction = kOut}}});
+  EXPECT_EQ(send(), (std::pair<std::size_t, std::size_t>{2, 2})) << "none has rules";
+  use({{kIb0, {.direction = kOut}}});
+  EXPECT_EQ(send(), (std::pair<std::size_t, std::size_t>{0, 2}));
+  use({{kEth1, {.direction = kOut}}});
+  EXPECT_EQ(send(), (std::pair<std::size_t, std::size_t>{2, 0}));
+  EXPECT_EQ(counted(0), 2U);
+  EXPECT_EQ(drops(kEth0, Drop::kIpFilter), 4U);
+}
+
 /// Rules with ports do not fit fragments without them, but the first fragment must show its ports.
 TEST_F(IpFilter, P23_FragmentsDoNotAvoidRulesWithPorts) {
   const auto fragment = [](std::uint16_t flags_offset, std::size_t len, wire::IpProto protocol) {
