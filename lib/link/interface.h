@@ -26,6 +26,13 @@ namespace ipoib::link {
 /// holder must give it back through release() or drop() exactly once.
 using HeldPacket = std::uintptr_t;
 
+/// Says if a held packet can wait, and if not, which packets must make room for it.
+enum class Crowded : std::uint8_t {
+  kNo,
+  kBySender,  ///< Its sender has more than its share: packets of other senders make no room.
+  kByAll,
+};
+
 /// Receives the neighbour entries and the held packets of all interfaces. Implemented by lib/mgmt
 /// and by tests.
 class NeighbourSink {
@@ -42,9 +49,9 @@ class NeighbourSink {
   [[nodiscard]] virtual TimePoint last_used(table::NeighbourIndex index) const = 0;
   /// Sends a held packet through the (now valid) entry.
   virtual void release(HeldPacket packet) = 0;
-  /// True if the node holds more packets than it has buffers for, including this one, which was
+  /// Says if the node holds more packets than it has buffers for, including this one, which was
   /// just handed over. The caller must then drop some held packets, or this one.
-  [[nodiscard]] virtual bool crowded(HeldPacket packet) const = 0;
+  [[nodiscard]] virtual Crowded crowded(HeldPacket packet) const = 0;
   /// The IP source address of a held packet.
   [[nodiscard]] virtual wire::IpAddr source_of(HeldPacket packet) const = 0;
   /// Drops a held packet. `unreachable`: its sender gets an ICMP host unreachable.

@@ -66,7 +66,10 @@ class FakeNeighbourSink final : public NeighbourSink {
     const auto it = sources.find(packet);
     return it == sources.end() ? wire::IpAddr{} : it->second;
   }
-  [[nodiscard]] bool crowded(HeldPacket) const override { return open.size() > room; }
+  [[nodiscard]] Crowded crowded(HeldPacket packet) const override {
+    if (greedy.count(source_of(packet)) != 0) return Crowded::kBySender;
+    return open.size() > room ? Crowded::kByAll : Crowded::kNo;
+  }
   void drop(HeldPacket packet, Drop reason, bool unreachable) override {
     settle(packet);
     ++drops[reason];
@@ -104,6 +107,7 @@ class FakeNeighbourSink final : public NeighbourSink {
   std::map<table::NeighbourIndex, table::Neighbour> installed;
   std::map<table::NeighbourIndex, TimePoint> used;
   std::map<HeldPacket, wire::IpAddr> sources;  ///< Empty addresses otherwise.
+  std::set<wire::IpAddr> greedy;               ///< Senders that have more than their share.
   std::set<HeldPacket> open;                   ///< Handed over and not returned.
   std::size_t room = SIZE_MAX;                 ///< Most packets that may wait in the node.
   std::vector<HeldPacket> released;

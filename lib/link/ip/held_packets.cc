@@ -13,17 +13,28 @@ std::size_t HeldPackets::most_for(const HeldQueue& queue) const {
   return std::min(most, std::max<std::size_t>(queue.size(), 1));
 }
 
+HeldQueue::iterator HeldPackets::oldest_of(HeldQueue& queue, HeldPacket same_sender) const {
+  return std::find_if(queue.begin(), queue.end(),
+                      [this, sender = sink_.source_of(same_sender)](const Held& h) {
+                        return sink_.source_of(h.packet) == sender;
+                      });
+}
+
 void HeldPackets::hold(HeldQueue& queue, HeldPacket packet, bool privileged, TimePoint now) {
   const std::size_t most = most_for(queue);
-  const std::size_t in_all =
-      privileged ? config_.max_held : config_.max_held - config_.max_held / 4;
-  while (queue.size() >= most || total_ >= in_all || sink_.crowded(packet)) {
-    if (queue.empty()) {
+  const std::size_t limit = privileged ? config_.max_held : config_.max_held - config_.max_held / 4;
+  const std::size_t in_all = std::max(limit, total_);  // One packet out makes room for one.
+  for (;;) {
+    const Crowded crowded = sink_.crowded(packet);
+    const bool full = queue.size() >= most || total_ >= in_all;
+    if (!full && crowded == Crowded::kNo) break;
+    const auto out = crowded == Crowded::kBySender ? oldest_of(queue, packet) : queue.begin();
+    if (out == queue.end()) {
       sink_.drop(packet, Drop::kNeighbourPending, false);
       return;
     }
-    const auto oldest = queue.front().packet;
-    queue.erase(queue.begin());
+    const auto oldest = out->packet;
+    queue.erase(out);
     --total_;
     sink_.drop(oldest, Drop::kNeighbourPending, false);
   }

@@ -25,22 +25,23 @@ class HeldPackets {
   HeldPackets(NeighbourSink& sink, const NeighbourConfig& config) : sink_{sink}, config_{config} {}
 
   /// Takes over `packet`. Once half of all places are taken, a queue has one packet, or as many as
-  /// it has already. The last quarter is for queues that are `privileged`. At a limit the oldest
-  /// packet of this queue is dropped, because the latest packet is the one most worth keeping
-  /// (RFC 1122 §2.3.2.2). If the queue is empty, `packet` itself is dropped. Both under
-  /// Drop::kNeighbourPending.
+  /// it has already. The last quarter is for queues that are `privileged`; others keep what they
+  /// have of it. At a limit the oldest packet of this queue is dropped, because the latest packet is
+  /// the one most worth keeping (RFC 1122 §2.3.2.2); at a limit of the packet's sender, the oldest one
+  /// of that sender. If there is none, `packet` itself is dropped. All under Drop::kNeighbourPending.
   void hold(HeldQueue& queue, HeldPacket packet, bool privileged, TimePoint now);
   [[nodiscard]] HeldQueue take(HeldQueue& queue);
   [[nodiscard]] HeldQueue take_expired(HeldQueue& queue, TimePoint now);
 
   /// True if `packet` cannot wait unless another packet makes room.
   [[nodiscard]] bool full(HeldPacket packet) const {
-    return total_ >= config_.max_held || sink_.crowded(packet);
+    return total_ >= config_.max_held || sink_.crowded(packet) != Crowded::kNo;
   }
   [[nodiscard]] std::size_t total() const { return total_; }
 
  private:
   [[nodiscard]] std::size_t most_for(const HeldQueue& queue) const;
+  [[nodiscard]] HeldQueue::iterator oldest_of(HeldQueue& queue, HeldPacket same_sender) const;
 
   NeighbourSink& sink_;
   const NeighbourConfig& config_;

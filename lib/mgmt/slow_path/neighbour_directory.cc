@@ -90,7 +90,7 @@ TimePoint NeighbourDirectory::last_used(table::NeighbourIndex index) const {
   return latest == 0 ? TimePoint::min() : TimePoint{std::chrono::seconds{latest}};
 }
 
-bool NeighbourDirectory::crowded(link::HeldPacket packet) const {
+link::Crowded NeighbourDirectory::crowded(link::HeldPacket packet) const {
   return punt_.crowded(reinterpret_cast<rte_mbuf*>(packet));
 }
 

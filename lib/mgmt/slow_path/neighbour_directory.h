@@ -30,7 +30,7 @@ class NeighbourDirectory final : public link::NeighbourSink {
   void remove(table::NeighbourIndex index) override;
   void install(table::NeighbourIndex index, const table::Neighbour& neighbour) override;
   [[nodiscard]] TimePoint last_used(table::NeighbourIndex index) const override;
-  [[nodiscard]] bool crowded(link::HeldPacket packet) const override;
+  [[nodiscard]] link::Crowded crowded(link::HeldPacket packet) const override;
   [[nodiscard]] wire::IpAddr source_of(link::HeldPacket packet) const override;
   void release(link::HeldPacket packet) override;
   void drop(link::HeldPacket packet, Drop reason, bool unreachable) override;

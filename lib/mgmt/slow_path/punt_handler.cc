@@ -119,11 +119,13 @@ std::uint32_t& PuntHandler::held_of(const rte_mbuf* m) {
   return held_by_sender_[hash_(source_of(m)) % held_by_sender_.size()];
 }
 
-bool PuntHandler::crowded(rte_mbuf* m) {
+link::Crowded PuntHandler::crowded(rte_mbuf* m) const {
   const auto& held = fabric::meta_of(m).held;
   const InterfaceSlot& slot = *interfaces_.find(held.out_iface);
-  if (held.few) return slot.held_of_few + held_ > max_held_;
-  return slot.held + held_ > max_held_ - max_held_ / 4;
+  if (held.few)
+    return slot.held_of_few + held_ > max_held_ ? link::Crowded::kByAll : link::Crowded::kNo;
+  return slot.held + held_ > max_held_ - max_held_ / 4 ? link::Crowded::kBySender
+                                                       : link::Crowded::kNo;
 }
 
 void PuntHandler::take_in(rte_mbuf* m, table::InterfaceId iface, InterfaceSlot& slot) {

@@ -49,12 +49,12 @@ class PuntHandler {
   /// Takes over the message's mbuf. A packet of no interface is dropped: kLocalFromSelf.
   void handle(const msg::Up& message);
 
-  /// True if the packets held for the interface of `m`, including `m`, have more mbufs than those of
+  /// Not kNo if the packets held for the interface of `m`, including `m`, have more mbufs than those of
   /// other interfaces have left free. So one interface takes half at most, and never all. The last
   /// quarter of the limit is for packets of senders of which few were held when the packet came; on
   /// each interface they are limited by the number of such packets only, so that other senders
   /// cannot take their places there.
-  [[nodiscard]] bool crowded(rte_mbuf* m);
+  [[nodiscard]] link::Crowded crowded(rte_mbuf* m) const;
   /// Sends a held packet, whose neighbour is now known.
   void send_held(rte_mbuf* m);
   /// Drops a held packet. `unreachable`: its sender gets an ICMP error.

@@ -319,6 +319,43 @@ TEST(NeighbourCache, HeldPacketsAreBoundedByTheNode) {
   EXPECT_TRUE(b.sink.open.empty());
 }
 
+/// A sender that has more than its share displaces its own packets at most.
+TEST(NeighbourCache, P16_ASenderOverItsShareDisplacesNoPacketsOfOthers) {
+  SimNeighbourCache b;
+  const auto greedy = wire::IpAddr::v4(0xc000'0201), honest = wire::IpAddr::v4(0xc000'0202);
+  std::vector<HeldPacket> kept{want_from(b, honest, host(1)), want_from(b, honest, host(1))};
+  b.sink.greedy = {greedy};
+  for (int i = 0; i < 10; ++i) want_from(b, greedy, host(1));
+  EXPECT_EQ(b.cache.held(), 2U);
+  b.answer(host(1));
+  EXPECT_EQ(b.sink.released, kept);
+
+  b.sink.greedy = {};
+  want_from(b, greedy, host(2));
+  kept.push_back(want_from(b, honest, host(2)));
+  b.sink.greedy = {greedy};
+  want_from(b, greedy, host(2));
+  EXPECT_EQ(b.cache.held(), 1U);
+  b.answer(host(2));
+  EXPECT_EQ(b.sink.released, kept);
+  EXPECT_TRUE(b.sink.open.empty());
+}
+
+/// A queue that may take no place of the last quarter does not lose those that it has: its latest
+/// packet takes the place of its oldest one.
+TEST(NeighbourCache, P16_ThePlacesOfAQueueStayItsOwnInTheLastQuarter) {
+  SimNeighbourCache b{{.max_held = 100}};
+  const auto scanner = wire::IpAddr::v4(0xc000'0201);
+  for (std::uint32_t i = 0; i < 20; ++i) want_from(b, scanner, host(i));
+  const auto old = want_from(b, scanner, host(19));
+  for (std::uint32_t i = 0; i < 200; ++i)
+    want_from(b, wire::IpAddr::v4(0xc633'0000U + i), host(100 + i));
+  ASSERT_EQ(b.cache.held(), 100U);
+  const auto last = want_from(b, wire::IpAddr::v4(0xc633'6464U), host(19));
+  b.answer(host(19));
+  EXPECT_EQ(b.sink.released, (std::vector{old, last}));
+}
+
 TEST(NeighbourCache, HeldPacketsAreBoundedInAge) {
   SimNeighbourCache b{{.max_held_age = 500ms}};
   b.want(host(1));

@@ -124,7 +124,7 @@ class PuntPackets : public testing::Test,
     rte_mbuf* const m =
         mbuf(fwd::test::echo_packet(*wire::parse_ip(from), *wire::parse_ip("10.0.0.9"), 64));
     hold(m, out);
-    if (!punt_->crowded(m)) return true;
+    if (punt_->crowded(m) == link::Crowded::kNo) return true;
     controls_[out].held.pop_back();
     punt_->drop_held(m, Drop::kNeighbourPending, false);
     return false;
@@ -287,7 +287,7 @@ TEST_F(PuntPackets, HeldPacketsLeaveRoomForOthers) {
     for (unsigned n = 0;; ++n) {
       rte_mbuf* const m = mbuf(echo4(octets));
       hold(m, out);
-      if (!punt_->crowded(m)) continue;
+      if (punt_->crowded(m) == link::Crowded::kNo) continue;
       controls_[out].held.pop_back();
       punt_->drop_held(m, Drop::kNeighbourPending, false);
       return n;
