@@ -25,7 +25,9 @@ class ResolutionPlaces {
   static constexpr std::size_t kForOthers = 512;
   /// The part of `kForOthers` for addresses that answered before.
   static constexpr std::size_t kForKnown = 256;
-  /// Places of one sender, at most, for addresses that have not answered before: a sixteenth.
+  /// Places of one sender, at most, for addresses that have not answered before: a sixteenth. The
+  /// limit applies only while half of all places are taken, because a host that sends in the name of
+  /// another could otherwise keep it from new neighbours with few packets.
   static constexpr std::size_t kForOne = kPlaces / 16;
   /// A sender with fewer places than this has few.
   static constexpr std::size_t kFew = 4;

@@ -433,25 +433,35 @@ TEST(NeighbourCache, P16_AScanDoesNotKeepOthersFromNewHosts) {
   EXPECT_LE(b.questions.times.size(), 5U * 2048 * 11 / 10);
 }
 
-/// A sender has a sixteenth of the places, even if no other sender wants one.
-TEST(NeighbourCache, P16_OneSenderAsksForASixteenthOfThePlaces) {
+/// A sender has half of the places, and once they are taken, as many as a sixteenth at a time.
+TEST(NeighbourCache, P16_OneSenderAsksForASixteenthOfThePlacesOnceHalfAreTaken) {
   SimNeighbourCache b;
-  const auto scanner = wire::IpAddr::v4(0xc000'0201);
-  for (std::uint32_t i = 0; i < 1000; ++i) want_from(b, scanner, absent_host(i));
-  EXPECT_EQ(b.questions.asked.size(), 2048U / 16);
-  EXPECT_EQ(b.sink.drops[Drop::kNeighbourPending], 1000U - 2048 / 16);
-  // Hosts that answer give their places back, and those that answered before need none of them.
-  for (std::uint32_t i = 0; i < 8; ++i) b.answer(absent_host(i));
-  for (std::uint32_t i = 0; i < 100; ++i) want_from(b, scanner, absent_host(2000 + i));
-  EXPECT_EQ(b.questions.asked.size(), 2048U / 16 + 8);
+  const auto scanner = wire::IpAddr::v4(0xc000'0201), other = wire::IpAddr::v4(0xc000'0202);
+  for (std::uint32_t i = 0; i < 2000; ++i) want_from(b, scanner, absent_host(i));
+  EXPECT_EQ(b.questions.asked.size(), 2048U / 2);
+  // Hosts that answered before need no place of it.
+  b.answer(absent_host(0));
   b.cache.remove(absent_host(0));
   want_from(b, scanner, absent_host(0));
   b.answer(absent_host(0));
   EXPECT_TRUE(b.sink.valid(absent_host(0)));
+  want_from(b, scanner, absent_host(2000));
   // Another sender has its own.
-  for (std::uint32_t i = 0; i < 1000; ++i)
-    want_from(b, wire::IpAddr::v4(0xc000'0202), absent_host(5000 + i));
-  EXPECT_GE(b.questions.asked.size(), 2 * 2048U / 16);
+  const auto asked = b.questions.asked.size();
+  for (std::uint32_t i = 0; i < 1000; ++i) want_from(b, other, absent_host(5000 + i));
+  EXPECT_EQ(b.questions.asked.size(), asked + 2048 / 16);
+  want_from(b, scanner, absent_host(2001));
+  EXPECT_EQ(b.questions.asked.size(), asked + 2048 / 16);
+}
+
+/// Packets in the name of a host use up its share, but not while half of the places are free.
+TEST(NeighbourCache, P16_ForgedPacketsDoNotKeepAHostFromNewNeighbours) {
+  SimNeighbourCache b;
+  const auto honest = wire::IpAddr::v4(0xc000'0201);
+  for (std::uint32_t i = 0; i < 2 * 2048 / 16; ++i) want_from(b, honest, absent_host(i));
+  const auto p = want_from(b, honest, host(1));
+  b.answer(host(1));
+  EXPECT_EQ(b.sink.released, std::vector{p});
 }
 
 /// Many made-up senders look like many hosts, but addresses that answered before are known.
