@@ -145,10 +145,14 @@ std::uint32_t& Punt::used(const Ingress& in, Budget budget) noexcept {
   return of_interface[static_cast<std::size_t>(budget)];
 }
 
-/// True if the interface has used half of the budget that the others have left.
+/// The sum of the packets of this interface and of all; at the limit, the interface has used half of
+/// the budget that the others have left.
+std::uint32_t Punt::in_use(const Ingress& in, Budget budget) noexcept {
+  return used(in, budget) + all_[static_cast<std::size_t>(budget)];
+}
+
 bool Punt::spent(const Ingress& in, Budget budget) noexcept {
-  const auto at = static_cast<std::size_t>(budget);
-  return used(in, budget) + all_[at] >= limit(budget);
+  return in_use(in, budget) >= limit(budget);
 }
 
 /// Takes one of the packets that a key may have for this use in this interval. False: none is left.
@@ -237,9 +241,11 @@ void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId o
                             const wire::IpAddr& addr, bool to_routers) noexcept {
   if (!take(Use::kWanted, mix(out_iface, addr), limits_.neighbour_per_key))
     return drop(in, m, Drop::kNeighbourPending);
-  const std::uint32_t share =
-      std::max(limit(Budget::kNeighbourWanted) / limits_.neighbour_senders, 1U);
-  if (!take(Use::kSource, mix(in.iface, ip_sender(m)), share))
+  const std::uint32_t all = limit(Budget::kNeighbourWanted);
+  const std::uint32_t share = std::max(all / limits_.neighbour_senders, 1U);
+  // A share that others can use up by forged packets counts only while the interface is busy.
+  const bool in_share = take(Use::kSource, mix(in.iface, ip_sender(m)), share);
+  if (!in_share && in_use(in, Budget::kNeighbourWanted) >= all / 2)
     return drop(in, m, Drop::kPuntRateLimited);
   fabric::meta_of(m).held = {in.iface, table::kNoInterface, to_routers, false};
   msg::Up up = message(Kind::kNeighbourWanted, out_iface, m);

@@ -133,6 +133,7 @@ class Punt {
   [[nodiscard]] std::uint32_t limit(Budget budget) const noexcept {
     return limit_[static_cast<std::size_t>(budget)];
   }
+  [[nodiscard]] std::uint32_t in_use(const Ingress& in, Budget budget) noexcept;
   [[nodiscard]] bool spent(const Ingress& in, Budget budget) noexcept;
   [[nodiscard]] bool take(Use use, std::uint64_t key, std::uint32_t limit) noexcept;
   [[nodiscard]] static bool is_from(const table::Neighbour& neighbour, const rte_mbuf* m) noexcept;

@@ -146,7 +146,7 @@ struct PuntLimits {
   std::uint32_t max_parts = 8;
   std::uint32_t neighbour_per_key = 16;  ///< Packets for one unresolved neighbour.
   std::uint32_t neighbour = 2048;        ///< Packets for all unresolved neighbours.
-  /// One sender may use this part of `neighbour`: a sixteenth.
+  /// One sender may use a sixteenth of `neighbour` once its interface has used half of its own part.
   std::uint32_t neighbour_senders = 16;
   std::uint32_t icmp_error = 256;
   std::uint32_t too_big = 256;  ///< ICMP errors that path MTU discovery needs.

@@ -317,6 +317,22 @@ TEST_F(PuntTest, P07_OneSenderGetsItsShareOfUnresolvedNeighbours) {
   EXPECT_EQ(lost(Drop::kPuntRateLimited), 96U);
 }
 
+/// Packets in the name of a host use up its share, which does not count on an idle interface.
+TEST_F(PuntTest, P16_TheShareOfASenderCountsOnceHalfOfThatOfTheInterfaceIsUsed) {
+  configs[0].punt.neighbour_senders = 16;
+  make();
+  const auto send = [this](std::string_view source, std::uint32_t to) {
+    punt_->neighbour_wanted(in_, mbuf(Ip4{.src = source}.bytes()), kIb0,
+                            wire::IpAddr::v4(0x0a00'0000 + to));
+  };
+  for (std::uint32_t i = 0; i < 3; ++i) send("192.168.1.66", i);
+  EXPECT_EQ(punted().size(), 3U);
+  for (std::uint32_t i = 3; i < 100; ++i) send("192.168.1.66", i);
+  EXPECT_EQ(punted().size(), 1U) << "half of eight";
+  send("192.168.1.67", 200);
+  EXPECT_EQ(punted().size(), 1U);
+}
+
 /// A storm on one interface takes half of a budget, and one on a second interface half of the rest.
 TEST_F(PuntTest, P07_StormOnOneInterfaceLeavesRoomForOthers) {
   InterfaceCounters others;
