@@ -142,6 +142,9 @@ std::vector<std::string> broken(const Row& row, const Result& r) {
         fmt::format("a turn took {:.1f} ms",
                     std::chrono::duration<double, std::milli>(r.figures.longest_turn).count()));
   if (r.growth > limits.growth) all.push_back(fmt::format("memory grew by {} MiB", r.growth >> 20));
+  if (r.connections < limits.least_connections)
+    all.push_back(
+        fmt::format("{} connections instead of {}", r.connections, limits.least_connections));
   if (limits.connections && r.connections > *limits.connections)
     all.push_back(fmt::format("{} connections stand", r.connections));
   return all;

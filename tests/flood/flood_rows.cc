@@ -116,11 +116,11 @@ std::vector<Row> make_rows() {
        .limits = stolen,
        .make = [](FloodNode& node, SimHosts&) { return requests(node, Names::kOfOthers); }});
   add({.name = "A8",
-       .what = "messages that never end, on 400 connections with a path MTU of 256",
+       .what = "messages that never end, on connections of 400 ports with a path MTU of 256",
        .rate = 100'000,
        .short_rate = 50'000,
        .config = {.connected = true},
-       .limits = {.resolved = 99, .joins = 99},
+       .limits = {.resolved = 99, .joins = 99, .least_connections = 30},
        .make = half_messages});
 
   // Packets that the node answers.

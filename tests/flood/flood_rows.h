@@ -34,6 +34,7 @@ struct Limits {
   Duration turn = std::chrono::milliseconds(20);
   std::size_t growth = std::size_t{64} << 20;   ///< Octets of resident memory.
   std::optional<std::size_t> connections = {};  ///< Most connections at the end.
+  std::size_t least_connections = 0;            ///< At the end.
 };
 
 struct Row {
