@@ -3,23 +3,8 @@
 
 namespace ipoib::flood {
 
-/// The poll function is the inner HCA's, which takes the place of its argument.
-SlowHca::SlowHca(std::unique_ptr<fabric::Hca> inner, DeviceWork& work)
-    : fabric::Hca{inner->name(),
-                  {.connected = this,
-                   .capture = inner->wire_capture(),
-                   .setter = inner->port_setter(),
-                   .wire = inner->ethdev_wire(),
-                   .poll = [](fabric::Hca& hca, unsigned worker,
-                              std::uint16_t burst) noexcept -> std::uint32_t {
-                     fabric::Hca& real = *static_cast<SlowHca&>(hca).inner_;
-                     return real.poll_function()(real, worker, burst);
-                   }}},
-      inner_{std::move(inner)},
-      work_{work} {}
-
 std::optional<fabric::ReceivedMad> SlowHca::receive() {
-  auto mad = inner_->mad_port().receive();
+  auto mad = inner().mad_port().receive();
   if (mad) ++work_.mads;
   return mad;
 }

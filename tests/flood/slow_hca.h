@@ -11,6 +11,7 @@
 
 #include "lib/fabric/hca.h"
 #include "lib/fabric/qp1.h"
+#include "tests/support/forwarding_hca.h"
 
 namespace ipoib::flood {
 
@@ -24,49 +25,28 @@ struct DeviceWork {
 };
 
 /// Passes every call to another HCA. `work` must outlive it.
-class SlowHca final : public fabric::Hca,
+class SlowHca final : public test::ForwardingHca,
                       private fabric::ConnectedTransport,
                       private fabric::MadPort {
  public:
-  SlowHca(std::unique_ptr<fabric::Hca> inner, DeviceWork& work);
+  SlowHca(std::unique_ptr<fabric::Hca> real, DeviceWork& work)
+      : ForwardingHca{std::move(real), this}, work_{work} {}
 
-  [[nodiscard]] const fabric::PortAttr& attr() const override { return inner_->attr(); }
   [[nodiscard]] fabric::MadPort& mad_port() override { return *this; }
-  [[nodiscard]] fabric::Capabilities capabilities() const override {
-    return inner_->capabilities();
-  }
-  Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig& config) override {
-    return inner_->create_ud_queue(config);
-  }
-  void destroy_ud_queue(fabric::UdQueue& queue) override { inner_->destroy_ud_queue(queue); }
-  Status set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) override {
-    return inner_->set_qkey(queue, qkey);
-  }
-  Status attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) override {
-    return inner_->attach(queue, mgid, mlid);
-  }
-  Status detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) override {
-    return inner_->detach(queue, mgid, mlid);
-  }
-  Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override {
-    return inner_->create_ah(attr);
-  }
-  void destroy_ah(fabric::AhIndex ah) override { inner_->destroy_ah(ah); }
-  std::optional<fabric::PortEvent> next_event() override { return inner_->next_event(); }
-  [[nodiscard]] std::string problem() const override { return inner_->problem(); }
-  [[nodiscard]] DropTotals drops() const override { return inner_->drops(); }
+  /// The problem of the HCA, and of its MadPort.
+  [[nodiscard]] std::string problem() const override { return inner().problem(); }
 
  private:
   // MadPort.
   Status send(const fabric::MadAddress& to,
               std::span<const std::byte, wire::kMadLen> mad) override {
-    return inner_->mad_port().send(to, mad);
+    return inner().mad_port().send(to, mad);
   }
   std::optional<fabric::ReceivedMad> receive() override;
-  [[nodiscard]] bool polled() const override { return inner_->mad_port().polled(); }
-  [[nodiscard]] bool pending() const override { return inner_->mad_port().pending(); }
+  [[nodiscard]] bool polled() const override { return inner().mad_port().polled(); }
+  [[nodiscard]] bool pending() const override { return inner().mad_port().pending(); }
   [[nodiscard]] fabric::NamedCounters counters() const override {
-    return inner_->mad_port().counters();
+    return inner().mad_port().counters();
   }
 
   // ConnectedTransport.
@@ -103,10 +83,9 @@ class SlowHca final : public fabric::Hca,
   }
 
   [[nodiscard]] fabric::ConnectedTransport& connected() const {
-    return *inner_->connected_transport();
+    return *inner().connected_transport();
   }
 
-  std::unique_ptr<fabric::Hca> inner_;
   DeviceWork& work_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "lib/fabric/capabilities.h"
 #include "lib/mgmt/stepped_node.h"
+#include "tests/support/forwarding_hca.h"
 #include "tests/support/sim_tsc.h"
 #include "tests/support/tcp_packets.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
@@ -19,48 +20,18 @@ using ipoib::test::read_sim_tsc;
 using ipoib::test::sim_tsc;
 
 /// A software HCA that states another number of segments.
-class LimitedHca final : public fabric::Hca {
+class LimitedHca final : public test::ForwardingHca {
  public:
-  LimitedHca(std::unique_ptr<fabric::Hca> hca, const std::uint16_t& max_segments)
-      : Hca{hca->name(), {.connected = hca->connected_transport(), .poll = &LimitedHca::poll}},
-        hca_{std::move(hca)},
-        max_segments_{max_segments} {}
+  LimitedHca(std::unique_ptr<fabric::Hca> real, const std::uint16_t& max_segments)
+      : ForwardingHca{std::move(real)}, max_segments_{max_segments} {}
 
-  [[nodiscard]] const fabric::PortAttr& attr() const override { return hca_->attr(); }
-  [[nodiscard]] fabric::MadPort& mad_port() override { return hca_->mad_port(); }
   [[nodiscard]] fabric::Capabilities capabilities() const override {
-    fabric::Capabilities able = hca_->capabilities();
+    fabric::Capabilities able = inner().capabilities();
     able.max_segments = max_segments_;
     return able;
   }
-  Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig& config) override {
-    return hca_->create_ud_queue(config);
-  }
-  void destroy_ud_queue(fabric::UdQueue& queue) override { hca_->destroy_ud_queue(queue); }
-  Status set_qkey(fabric::UdQueue& queue, std::uint32_t qkey) override {
-    return hca_->set_qkey(queue, qkey);
-  }
-  Status attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) override {
-    return hca_->attach(queue, mgid, mlid);
-  }
-  Status detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) override {
-    return hca_->detach(queue, mgid, mlid);
-  }
-  Result<fabric::AhIndex> create_ah(const fabric::AhAttr& attr) override {
-    return hca_->create_ah(attr);
-  }
-  void destroy_ah(fabric::AhIndex ah) override { hca_->destroy_ah(ah); }
-  std::optional<fabric::PortEvent> next_event() override { return hca_->next_event(); }
-  [[nodiscard]] std::string problem() const override { return hca_->problem(); }
-  [[nodiscard]] DropTotals drops() const override { return hca_->drops(); }
 
  private:
-  static std::uint32_t poll(fabric::Hca& self, unsigned worker, std::uint16_t burst) noexcept {
-    fabric::Hca& hca = *static_cast<LimitedHca&>(self).hca_;
-    return hca.poll_function()(hca, worker, burst);
-  }
-
-  std::unique_ptr<fabric::Hca> hca_;
   const std::uint16_t& max_segments_;
 };
 
