@@ -48,7 +48,7 @@ struct Options {
   bool json = false;
 };
 
-struct Result {
+struct RowResult {
   Outcome outcome;
   FloodNode::Figures figures;
   Share peers;
@@ -72,7 +72,7 @@ bool start_node_eal() {
   return started;
 }
 
-Result run(const Row& row, const Options& options) {
+RowResult run(const Row& row, const Options& options) {
   FloodNodeConfig config = row.config;
   if (!options.is_long) config.reachable = 4s;
   FloodNode node{config};
@@ -83,7 +83,7 @@ Result run(const Row& row, const Options& options) {
   const Flood flood = row.make(node, hosts);
   if (row.peers) peers.emplace(node, hosts);
 
-  Result result;
+  RowResult result;
   result.rate = options.rate.value_or(options.is_long ? row.rate : row.short_rate);
   result.time = options.is_long ? row.time : kShortTime;
   node.restart_figures();
@@ -117,7 +117,7 @@ Result run(const Row& row, const Options& options) {
 }
 
 /// Limits that the result does not keep, a sentence each.
-std::vector<std::string> broken(const Row& row, const Result& r) {
+std::vector<std::string> broken(const Row& row, const RowResult& r) {
   std::vector<std::string> all;
   const Limits& limits = row.limits;
   const auto least = [&](std::string_view what, double is, double limit) {
@@ -154,7 +154,7 @@ std::string share_text(const Share& share) {
   return share.all == 0 ? "-" : fmt::format("{:.2f}", share.percent());
 }
 
-void print_text(const Row& row, const Result& r, const std::vector<std::string>& faults) {
+void print_text(const Row& row, const RowResult& r, const std::vector<std::string>& faults) {
   const Outcome& o = r.outcome;
   fmt::print(
       "{:<9} {:>7}/s {:>4} s | lost {:>4} | to ib {:>6} to eth {:>6} | new {:>6} {:>6} {:>6} "
@@ -171,7 +171,7 @@ void print_text(const Row& row, const Result& r, const std::vector<std::string>&
   for (const std::string& fault : faults) fmt::print("          {}: {}\n", row.name, fault);
 }
 
-void print_json(const Row& row, const Result& r, const std::vector<std::string>& faults) {
+void print_json(const Row& row, const RowResult& r, const std::vector<std::string>& faults) {
   const Outcome& o = r.outcome;
   const auto share = [](const Share& s) {
     return s.all == 0 ? std::string{"null"} : fmt::format("{:.6f}", s.percent() / 100);
@@ -213,7 +213,7 @@ int run_named(std::string_view name, const Options& options) {
     std::fputs("flood_bench: EAL does not start\n", stderr);
     return 2;
   }
-  const Result result = run(*row, options);
+  const RowResult result = run(*row, options);
   const auto faults = broken(*row, result);
   (options.json ? print_json : print_text)(*row, result, faults);
   return faults.empty() ? 0 : 1;
