@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 
+#include "lib/fabric/fabric_types.h"
 #include "lib/fabric/qp1.h"
 #include "lib/wire/gid.h"
 
@@ -17,6 +18,12 @@ struct PortIdentity {
   std::uint8_t lmc = 0;
   bool by_gid = false;  ///< The link layer has no LIDs: the GIDs of ports distinguish them.
 
+  [[nodiscard]] static PortIdentity of(const fabric::PortAttr& port) {
+    return {.gid = port.gid(),
+            .lid = port.lid,
+            .lmc = port.lmc,
+            .by_gid = port.link_layer == fabric::LinkLayer::kEthernet};
+  }
   friend bool operator==(const PortIdentity&, const PortIdentity&) = default;
 };
 

@@ -83,10 +83,7 @@ void HcaInstance::on_port_change(TimePoint now) {
   if (auto renewed = renew_administrator(); !renewed)
     log(LogArea::kFabric, LogLevel::kErr, "hca {}: {}", config.name, renewed.error().what);
   client.set_sm(port.sm_lid, port.sm_sl, now);
-  connections.set_port({.gid = port.gid(),
-                        .lid = port.lid,
-                        .lmc = port.lmc,
-                        .by_gid = port.link_layer == fabric::LinkLayer::kEthernet});
+  connections.set_port(cm::PortIdentity::of(port));
 }
 
 void HcaInstance::receive(TimePoint now, const NodeClock& clock) {

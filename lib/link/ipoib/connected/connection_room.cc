@@ -18,10 +18,7 @@ constexpr std::size_t kTooMany = 2;
 }  // namespace
 
 cm::PortName Connections::name_of(const fabric::MadAddress& port) const {
-  return cm::PortName::of(port, {.gid = port_.gid(),
-                                 .lid = port_.lid,
-                                 .lmc = port_.lmc,
-                                 .by_gid = port_.link_layer == fabric::LinkLayer::kEthernet});
+  return cm::PortName::of(port, cm::PortIdentity::of(port_));
 }
 
 /// True if there is room for one more connection with the port. At the limit, one whose peer never
