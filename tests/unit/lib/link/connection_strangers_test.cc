@@ -342,6 +342,15 @@ struct FloodedByStrangers : Strangers {
         d.connections->on_queue_event({row.qpn, fabric::QueueEvent::Kind::kEstablished}, sim.now);
     sim.run_for(1ms);
   }
+  /// Takes all places of `d` with connections of `m`, which speaks no more.
+  void fill() {
+    for (std::uint32_t i = 0; i < 7; ++i) {
+      flood(i, m.address().gid);
+      complete();
+    }
+    ASSERT_EQ(d.connections->size(), 8U);
+    m.talk(d, false);
+  }
   /// Time passes in which packets are received on all connections of `d` but one.
   void use_all_but(std::uint32_t unused, Duration time) {
     for (const TimePoint end = sim.now + time; sim.now < end; sim.run_for(1s))
@@ -392,12 +401,7 @@ TEST_F(FloodedByStrangers, C12_AFloodOfRequestsIsBounded) {
 }
 
 TEST_F(FloodedByStrangers, C16_UnusedConnectionsMakeRoomTheLongestUnusedFirst) {
-  for (std::uint32_t i = 0; i < 7; ++i) {
-    flood(i, m.address().gid);
-    complete();
-  }
-  ASSERT_EQ(d.connections->size(), 8U);
-  m.talk(d, false);
+  fill();
   const auto rows = d.up();
   const std::uint32_t first = rows[3].qpn;
   use_all_but(first, 12s);
@@ -447,12 +451,7 @@ TEST_F(FloodedByStrangers, C16_ARefusedRequestEndsNoConnection) {
 /// All connections are in use. Those of a port with many make room for a port with none, and those of
 /// others do not make room for a port with many.
 TEST_F(FloodedByStrangers, C16_APortWithEverNewNamesPushesOutNoOther) {
-  for (std::uint32_t i = 0; i < 7; ++i) {
-    flood(i, m.address().gid);
-    complete();
-  }
-  ASSERT_EQ(d.connections->size(), 8U);
-  m.talk(d, false);
+  fill();
   use_all_but(0, 12s);
   const auto before = d.up();
   for (std::uint32_t i = 100; i < 200; ++i) flood(i, m.address().gid);
