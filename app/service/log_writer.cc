@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/service/log_writer.h"
 
-#include <rte_lcore.h>
-
 #include <fmt/format.h>
-#include <pthread.h>
 #include <syslog.h>
 
 #include <atomic>
@@ -15,6 +12,7 @@
 #include <vector>
 
 #include "app/service/patient_write.h"
+#include "lib/base/control_thread.h"
 #include "lib/base/log.h"
 
 namespace ipoib::app {
@@ -111,23 +109,14 @@ LogWriter::~LogWriter() {
 }
 
 Status LogWriter::start() {
-  auto own = std::make_unique<std::shared_ptr<Shared>>(shared_);
-  // A control thread runs on the CPUs that EAL does not use for lcores.
-  pthread_t thread{};
-  if (rte_ctrl_thread_create(&thread, "ipoib-log", nullptr, &LogWriter::run, own.get()) != 0)
-    return fail(Errc::kNoResources, "cannot create the thread that writes the log");
-  static_cast<void>(own.release());
-  pthread_detach(thread);
+  if (auto started = run_on_control_thread("ipoib-log", "writes the log",
+                                           [shared = shared_] { shared->live(); });
+      !started)
+    return started;
   const std::lock_guard lock{shared_->mutex};
   shared_->mode = Shared::Mode::kQueued;
   shared_->wake.notify_one();
   return {};
-}
-
-void* LogWriter::run(void* shared) {
-  const std::unique_ptr<std::shared_ptr<Shared>> own{static_cast<std::shared_ptr<Shared>*>(shared)};
-  (*own)->live();
-  return nullptr;
 }
 
 void LogWriter::put(unsigned priority, std::string_view text) {

@@ -58,7 +58,6 @@ class LogWriter {
 
  private:
   struct Shared;
-  static void* run(void* shared);
 
   std::shared_ptr<Shared> shared_;  ///< Shared with the thread, which may outlive this object.
 };

@@ -3,7 +3,6 @@
 
 #include <rte_cycles.h>
 #include <rte_errno.h>
-#include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "lib/base/contract.h"
+#include "lib/base/control_thread.h"
 #include "lib/fabric/capture_meta.h"
 #include "lib/fabric/ring_ptr.h"
 #include "lib/mgmt/node/node_clock.h"
@@ -270,21 +270,11 @@ void CaptureWriter::Shared::live() {
 Result<CaptureWriter> CaptureWriter::start(Order order) {
   expects_management();
   auto shared = std::make_shared<Shared>(std::move(order));
-  auto own = std::make_unique<std::shared_ptr<Shared>>(shared);
-  // A control thread runs on the CPUs that EAL does not use for lcores.
-  pthread_t thread{};
-  if (rte_ctrl_thread_create(&thread, "ipoib-capture", nullptr, &CaptureWriter::run, own.get()) !=
-      0)
-    return fail(Errc::kNoResources, "cannot create the thread that writes the capture");
-  static_cast<void>(own.release());
-  pthread_detach(thread);
+  if (auto started = run_on_control_thread("ipoib-capture", "writes the capture",
+                                           [shared] { shared->live(); });
+      !started)
+    return tl::make_unexpected(started.error());
   return CaptureWriter{std::move(shared)};
-}
-
-void* CaptureWriter::run(void* shared) {
-  const std::unique_ptr<std::shared_ptr<Shared>> own{static_cast<std::shared_ptr<Shared>*>(shared)};
-  (*own)->live();
-  return nullptr;
 }
 
 CaptureWriter::Stage CaptureWriter::stage() const {

@@ -85,7 +85,6 @@ class CaptureWriter {
  private:
   struct Shared;
   explicit CaptureWriter(std::shared_ptr<Shared> shared) : shared_{std::move(shared)} {}
-  static void* run(void* shared);
 
   std::shared_ptr<Shared> shared_;  ///< Shared with the thread, which may outlive this object.
 };

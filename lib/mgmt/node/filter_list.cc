@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/node/filter_list.h"
 
-#include <rte_lcore.h>
-
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <utility>
@@ -16,27 +12,11 @@
 namespace ipoib::mgmt {
 namespace {
 
-void* run_job(void* job) {
-  const std::unique_ptr<std::function<void()>> own{static_cast<std::function<void()>*>(job)};
-  (*own)();
-  return nullptr;
-}
-
 bool has_host_bits(const std::optional<wire::IpPrefix>& prefix) {
   return prefix && wire::network(*prefix) != prefix->addr;
 }
 
 }  // namespace
-
-Status run_on_control_thread(std::function<void()> job) {
-  auto own = std::make_unique<std::function<void()>>(std::move(job));
-  pthread_t thread{};
-  if (rte_ctrl_thread_create(&thread, "ipoib-filters", nullptr, &run_job, own.get()) != 0)
-    return fail(Errc::kNoResources, "cannot create the thread that compiles filters");
-  static_cast<void>(own.release());
-  pthread_detach(thread);
-  return {};
-}
 
 /// Shared with the thread.
 struct FilterList::Job {

@@ -23,9 +23,6 @@
 
 namespace ipoib::mgmt {
 
-/// Runs a job in a thread that is not bound to the CPU of an lcore. Errors: kNoResources.
-Status run_on_control_thread(std::function<void()> job);
-
 /// Management lcore only. While one list is compiled, further changes wait for the next one. A list
 /// that cannot be compiled leaves the workers theirs; it is logged, and compiled again later, or as
 /// soon as it changes. An empty list is not compiled.

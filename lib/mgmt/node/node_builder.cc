@@ -13,6 +13,7 @@
 #include <bit>
 #include <optional>
 
+#include "lib/base/control_thread.h"
 #include "lib/base/hash_seed.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/link/ipoib/dialect.h"
@@ -170,7 +171,10 @@ Status add_filters(NodeParts& parts) {
           [shape](const FilterList::Rules& rules) {
             return fwd::FilterTable::create(rules, shape);
           },
-      .start_thread = run_on_control_thread,
+      .start_thread =
+          [](std::function<void()> job) {
+            return run_on_control_thread("ipoib-filters", "compiles filters", std::move(job));
+          },
       .wake = [&parts] { parts.loop->post([] {}); }});
   return parts.filters->begin_with(parts.config.filters);
 }
