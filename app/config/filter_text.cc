@@ -3,25 +3,15 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "lib/wire/ip_prefix.h"
 
 namespace ipoib::app {
 namespace {
 
-template <class T>
-std::optional<T> whole_number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<std::uint8_t> parse_protocol(std::string_view text) {
   for (const auto& [name, number] : kProtocolNames)
     if (name == text) return number;
-  return whole_number<std::uint8_t>(text);
+  return parse_number<std::uint8_t>(text);
 }
 
 std::string format_protocol(const std::uint8_t& protocol) {
@@ -32,9 +22,9 @@ std::string format_protocol(const std::uint8_t& protocol) {
 
 std::optional<fwd::PortRange> parse_port_range(std::string_view text) {
   const auto dash = text.find('-');
-  const auto first = whole_number<std::uint16_t>(text.substr(0, dash));
+  const auto first = parse_number<std::uint16_t>(text.substr(0, dash));
   const auto last =
-      dash == std::string_view::npos ? first : whole_number<std::uint16_t>(text.substr(dash + 1));
+      dash == std::string_view::npos ? first : parse_number<std::uint16_t>(text.substr(dash + 1));
   if (!first || !last || *first > *last) return std::nullopt;
   return fwd::PortRange{*first, *last};
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "app/config/generator_text.h"
+#include "app/config/text_form.h"
 #include "lib/fwd/filter/filter_rule.h"
 
 namespace ipoib::app {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 
 namespace ipoib::app {
 namespace {
@@ -19,14 +18,6 @@ struct RateUnit {
 };
 constexpr std::array kRateUnits = {RateUnit{"pps", 1, 1e10}, RateUnit{"gbps", 0.001, 10'000},
                                    RateUnit{"percent", 0.01, 100}};
-
-template <class T>
-std::optional<T> number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 /// Removes and returns the part before the next comma.
 std::string_view next_part(std::string_view& text) {
@@ -46,8 +37,8 @@ std::optional<GeneratorConfig::Addresses> parse_ip_pair(std::string_view text) {
 
 std::optional<GeneratorConfig::Ports> parse_ports(std::string_view text) {
   const bool two = text.find(',') != std::string_view::npos;
-  const auto src = number<std::uint16_t>(next_part(text));
-  const auto dst = two ? number<std::uint16_t>(text) : src;
+  const auto src = parse_number<std::uint16_t>(next_part(text));
+  const auto dst = two ? parse_number<std::uint16_t>(text) : src;
   if (!src || !dst || *src == 0 || *dst == 0) return std::nullopt;
   return GeneratorConfig::Ports{*src, *dst};
 }
@@ -57,7 +48,7 @@ std::optional<std::vector<std::uint16_t>> parse_sizes(std::string_view text) {
   std::vector<std::uint16_t> sizes;
   while (!text.empty()) {
     const bool more = text.back() != ',';
-    const auto size = number<std::uint16_t>(next_part(text));
+    const auto size = parse_number<std::uint16_t>(next_part(text));
     if (!size || *size < GeneratorConfig::kMinSize4 || *size > GeneratorConfig::kMaxSize || !more ||
         sizes.size() == GeneratorConfig::kMaxSizes)
       return std::nullopt;
@@ -71,7 +62,7 @@ std::optional<PacketRate> parse_rate(std::string_view text) {
   if (text == "0") return PacketRate{};
   const auto space = text.find(' ');
   if (space == std::string_view::npos) return std::nullopt;
-  const auto value = number<double>(text.substr(0, space));
+  const auto value = parse_number<double>(text.substr(0, space));
   for (std::size_t i = 0; value && i < kRateUnits.size(); ++i) {
     const RateUnit& unit = kRateUnits[i];
     if (text.substr(space + 1) != unit.name) continue;

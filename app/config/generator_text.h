@@ -3,22 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include "app/config/text_form.h"
 #include "lib/fwd/generator_config.h"
 
 namespace ipoib::app {
-
-/// The text form of a type of value: allowed text, parser and formatter.
-template <class T>
-struct TextForm {
-  std::string_view allowed;
-  std::optional<T> (*parse)(std::string_view text);
-  std::string (*format)(const T& value);
-};
 
 /// "198.18.0.1,198.18.0.2".
 [[nodiscard]] const TextForm<fwd::GeneratorConfig::Addresses>& tx_ip_form();
