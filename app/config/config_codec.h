@@ -4,11 +4,14 @@
 // nothing.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -121,6 +124,13 @@ struct OneOf {
     for (const auto& [name, v] : values)
       if (v == value) return quote(name);
     return {};
+  }
+  /// The enumerators of `T`, which index `names`.
+  template <std::size_t kN>
+  [[nodiscard]] static OneOf named(const std::array<std::string_view, kN>& names) {
+    OneOf all;
+    for (std::size_t i = 0; i < kN; ++i) all.values.emplace_back(names[i], static_cast<T>(i));
+    return all;
   }
 };
 

@@ -28,20 +28,6 @@ IntegerOf ib_mtus() {
   return {{256, 512, 1024, 2048, 4096}};
 }
 
-OneOf<mgmt::LinkMode> link_modes() {
-  OneOf<mgmt::LinkMode> modes;
-  for (std::size_t i = 0; i < mgmt::kLinkModeNames.size(); ++i)
-    modes.values.emplace_back(mgmt::kLinkModeNames[i], static_cast<mgmt::LinkMode>(i));
-  return modes;
-}
-
-OneOf<mgmt::LinkDialect> link_dialects() {
-  OneOf<mgmt::LinkDialect> dialects;
-  for (std::size_t i = 0; i < mgmt::kLinkDialectNames.size(); ++i)
-    dialects.values.emplace_back(mgmt::kLinkDialectNames[i], static_cast<mgmt::LinkDialect>(i));
-  return dialects;
-}
-
 bool is_ibarp(const LinkConfigEntry& l) {
   return l.dialect == mgmt::LinkDialect::kIbarp2001;
 }
@@ -63,13 +49,6 @@ struct Scope : IntegerOf {
     return value == link::kScopeAuto ? "\"auto\"" : IntegerOf::write(value);
   }
 };
-
-OneOf<mgmt::HcaDriver> hca_drivers() {
-  OneOf<mgmt::HcaDriver> drivers;
-  for (std::size_t i = 0; i < mgmt::kHcaDriverNames.size(); ++i)
-    drivers.values.emplace_back(mgmt::kHcaDriverNames[i], static_cast<mgmt::HcaDriver>(i));
-  return drivers;
-}
 
 /// Restricts a row to ports of one driver.
 Row<HcaConfig> of_soft(Row<HcaConfig> row) {
@@ -99,7 +78,7 @@ Section<HcaConfig> hca_section() {
       Shape::kNamed,
       "An InfiniBand port. NAME can be chosen freely.",
       {
-          row<E>("driver", &E::driver, hca_drivers(),
+          row<E>("driver", &E::driver, OneOf<mgmt::HcaDriver>::named(mgmt::kHcaDriverNames),
                  "Driver of the port: soft is a software HCA over an Ethernet device, verbs an "
                  "RDMA device of rdma-core."),
           of_soft(row<E>("wire", &E::wire, Text{},
@@ -316,10 +295,10 @@ Section<LinkConfigEntry> link_section() {
       {
           row<E>("hca", &E::hca, Text{}, "Name of the hca of the link.", Required::kYes),
           row<E>("pkey", &E::pkey, Pkey{}, "Partition of the link: one of the pkeys of the hca."),
-          row<E>("dialect", &E::dialect, link_dialects(),
+          row<E>("dialect", &E::dialect, OneOf<mgmt::LinkDialect>::named(mgmt::kLinkDialectNames),
                  "Encapsulation and address resolution: RFC 4391, or the draft of 2001 before it "
                  "(draft-pelissier-ipoib-encaparp-00), with 32-octet addresses and SIDR."),
-          row<E>("mode", &E::mode, link_modes(),
+          row<E>("mode", &E::mode, OneOf<mgmt::LinkMode>::named(mgmt::kLinkModeNames),
                  "Transport of unicast packets: datagrams (UD) only, or also connections (RC, UC, "
                  "or both) with neighbours that support them. Without an established connection, "
                  "packets are sent as datagrams; multicast, ARP and ND always are."),
@@ -456,14 +435,6 @@ struct FilterInterface : Text {
   }
 };
 
-template <class T, std::size_t kN>
-OneOf<T> names_of(const std::array<std::string_view, kN>& names) {
-  OneOf<T> values;
-  for (std::size_t i = 0; i < kN; ++i)
-    values.values.emplace_back(std::string{names[i]}, static_cast<T>(i));
-  return values;
-}
-
 Section<FilterConfig> filter_section() {
   using E = FilterConfig;
   return {
@@ -476,13 +447,13 @@ Section<FilterConfig> filter_section() {
                  "Link or port by which the packets arrive or leave; all: each."),
           row<E>(
               "direction", [](auto& c) -> auto& { return c.rule.direction; },
-              names_of<fwd::FilterDirection>(fwd::kFilterDirectionNames),
+              OneOf<fwd::FilterDirection>::named(fwd::kFilterDirectionNames),
               "in: packets that arrive, also those for this node, except ARP; out: packets that "
               "are forwarded.",
               Required::kYes),
           row<E>(
               "action", [](auto& c) -> auto& { return c.rule.action; },
-              names_of<fwd::FilterAction>(fwd::kFilterActionNames), "Fate of the packets.",
+              OneOf<fwd::FilterAction>::named(fwd::kFilterActionNames), "Fate of the packets.",
               Required::kYes),
           row<E>(
               "source", [](auto& c) -> auto& { return c.rule.source; },
@@ -567,13 +538,6 @@ Section<NodeConfig> subnet_section() {
       }};
 }
 
-std::vector<std::pair<std::string, mgmt::ForwardMode>> forward_modes() {
-  std::vector<std::pair<std::string, mgmt::ForwardMode>> modes;
-  for (const auto name : fwd::kForwardModeNames)
-    modes.emplace_back(std::string{name}, *fwd::mode_named(name));
-  return modes;
-}
-
 Section<NodeConfig> worker_section() {
   using E = NodeConfig;
   using mgmt::ForwardMode;
@@ -614,7 +578,7 @@ Section<NodeConfig> worker_section() {
               "port's device has queues for its flows, unless total-num-mbufs is set."),
           row<E>(
               "forward-mode", [](auto& c) -> auto& { return c.mode; },
-              OneOf<ForwardMode>{forward_modes()},
+              OneOf<ForwardMode>::named(fwd::kForwardModeNames),
               "Forward mode (--forward-mode): route: by destination; io: from each port to its "
               "partner, unmodified; rxonly: count and free; icmpecho: answer every ping; addrswap: "
               "send back to the sender; txonly, flowgen: generate packets; latency: generate "
