@@ -81,15 +81,16 @@ subnet_begin() {
 # simulator COMMAND: on ibsim's console.
 simulator() { echo "$1" >"$LAB_DIR/console"; }
 # The simulator keeps the place of a killed process, and with it the only IsSM of the port, until its console
-# disconnects the process.
+# disconnects the process or a MAD to it fails. Its number is read while it lives, because that MAD may come first.
 node_kill() {
-  local pid=${NODE_PID[$1]}
+  local pid=${NODE_PID[$1]} client
+  simulator Attached
+  wait_for 5 "the simulator to list its clients" client_of "$pid"
+  client=$(client_of "$pid")
   kill -9 "$pid"
   wait "$pid" 2>/dev/null || true
   unset "NODE_PID[$1]"
-  simulator Attached
-  wait_for 5 "the simulator to list its clients" client_of "$pid"
-  simulator "X $(client_of "$pid")"
+  simulator "X $client"
 }
 client_of() { sed -nE "s/^(sim> )?Client ([0-9]+): pid $1 .*/\2/p" "$LAB_DIR/ibsim.log" | grep -m 1 .; }
 
