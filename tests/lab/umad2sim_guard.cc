@@ -9,8 +9,14 @@
 // libumad2sim has eight descriptors, and its lookup for a class without an agent yields the last of
 // them. So all eight are opened together and stay open until exit. The process uses the first
 // seven; the last one collects the MADs without an agent. The receiver runs only while these
-// descriptors are there: it is held back until the first open and silenced at exit. All other calls
-// pass unchanged, and so do crashes of the process itself.
+// descriptors are there: it is held back until the first open and silenced at exit.
+//
+// libumad2sim leaves the P_Key index of a received MAD, and all behind it, as malloc() gave it. OpenSM
+// compares the index when it looks a subscription up, so it did not find subscriptions of the same
+// port again. A read here sets these octets to zero. All other calls pass unchanged, and so do crashes
+// of the process itself.
+#include <infiniband/umad.h>
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -35,6 +41,7 @@ constexpr const char* kDevice = "/dev/infiniband/umad0";  ///< libumad2sim's onl
 constexpr int kFirstFd = 1024;
 constexpr int kDescriptors = 8;  ///< FD_PER_DEVICE of libumad2sim.
 constexpr int kUsable = kDescriptors - 1;
+constexpr std::size_t kUnset = offsetof(ib_user_mad_t, addr) + offsetof(ib_mad_addr_t, pkey_index);
 
 /// libumad2sim's function, which the one of this library hides.
 template <typename Function>
@@ -104,9 +111,11 @@ class Descriptors {
     return -1;
   }
 
+  static bool has(int fd) { return fd >= kFirstFd && fd < kFirstFd + kUsable; }
+
   /// False: fd is not one of these descriptors.
   bool close(int fd) {
-    if (fd < kFirstFd || fd >= kFirstFd + kUsable) return false;
+    if (!has(fd)) return false;
     const std::lock_guard lock{mutex_};
     in_use_[static_cast<std::size_t>(fd - kFirstFd)] = false;
     return true;
@@ -153,6 +162,14 @@ extern "C" int close(int fd) {
   if (descriptors.close(fd)) return 0;
   static auto* const close_hidden = hidden<int(int)>("close");
   return close_hidden(fd);
+}
+
+extern "C" ssize_t read(int fd, void* buffer, std::size_t size) {
+  static auto* const read_hidden = hidden<ssize_t(int, void*, std::size_t)>("read");
+  const ssize_t n = read_hidden(fd, buffer, size);
+  if (Descriptors::has(fd) && n >= static_cast<ssize_t>(sizeof(ib_user_mad_t)))
+    std::memset(static_cast<std::byte*>(buffer) + kUnset, 0, sizeof(ib_user_mad_t) - kUnset);
+  return n;
 }
 
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attr, void* (*run)(void*),
