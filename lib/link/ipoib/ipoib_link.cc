@@ -159,7 +159,10 @@ Status IpoibLink::apply(const LinkParameters& next, TimePoint now) {
   if (paths_.ah(next.broadcast_mgid) == fabric::kNoAh)
     return fail(Errc::kNoResources, "cannot create an address handle for the broadcast group");
   if (auto listens = start_connections(now); !listens) return listens;
-  if (mtu_changed && !first) ip_.neighbours().reinstall();
+  if (mtu_changed && !first) {
+    ip_.neighbours().reinstall();
+    start_ip6(now);
+  }
   if (server_) server_->offer(parameters_);
   return {};
 }
@@ -196,8 +199,13 @@ Status IpoibLink::set_mtu(std::uint16_t mtu, TimePoint now) {
   const bool changed = update_mtu();
   if (changed) resume_paths(now);
   ip_.neighbours().reinstall();
-  if (changed && state_ == State::kUp) ip_.start_ip6(interface_id(), mtu_, now);
+  if (changed) start_ip6(now);
   return {};
+}
+
+/// Starts IPv6 with the link's MTU, or stops it, if that is less than 1280 octets.
+void IpoibLink::start_ip6(TimePoint now) {
+  if (state_ == State::kUp) ip_.start_ip6(interface_id(), mtu_, now);
 }
 
 void IpoibLink::on_membership_changed(TimePoint now) {

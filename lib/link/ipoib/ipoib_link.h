@@ -145,6 +145,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   Status attach_broadcast(const BroadcastAttachment& wanted);
   void detach_broadcast();
   bool update_mtu();
+  void start_ip6(TimePoint now);
   void resume_paths(TimePoint now);
   [[nodiscard]] bool has_pkey() const;
   void join_own_groups(TimePoint now);

@@ -293,6 +293,23 @@ TEST(IpoibLink, MtuIsSetUpToThatOfTheGroup) {
   EXPECT_EQ(sim.link.mtu(), 1200);
 }
 
+TEST(IpoibLink, TheMtuOfTheGroupReachesIp6WhileTheLinkIsUp) {
+  SimIpoibLink sim{SimIpoibLink::config_with([](LinkConfig& c) { c.ip6.enabled = true; })};
+  sim.bring_up_with_peer();
+  sim.run_for(1s);
+  ASSERT_EQ(sim.link.mtu6(), 2044);
+  const auto change_group = [&](std::uint8_t mtu_code) {
+    sim.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, mtu_code);
+    sim.on_port_event(fabric::PortEvent::kClientReregister, 20s);
+    ASSERT_EQ(sim.link.state(), State::kUp);
+  };
+  change_group(3);
+  EXPECT_EQ(sim.link.mtu(), 1020);
+  EXPECT_EQ(sim.link.mtu6(), 0) << "RFC 8200 §5: IPv6 needs 1280 octets";
+  change_group(4);
+  EXPECT_EQ(sim.link.mtu6(), 2044);
+}
+
 TEST(IpoibLink, StopGivesEverythingBackAndLeavesTheGroup) {
   SimIpoibLink sim;
   sim.bring_up();
