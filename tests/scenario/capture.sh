@@ -3,7 +3,7 @@
 # Captures every frame on a node's cable. tshark must find all of them, find no fault, and recognise ARP, IPv4 and
 # subnet administration.
 # The capture takes a new regular file only, and a file that does not answer stops nothing.
-# shows: P-16, U-08, U-11, U-13, U-14, U-19, U-23
+# shows: P-16, U-08, U-11, U-13, U-14, U-19, U-23, P-10
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

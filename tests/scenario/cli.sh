@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests the CLI. It stops and starts forwarding and clears counters; the answer to a wrong command names the expected
 # words. Several clients use the socket at a time, some of them badly. Commands also come from a terminal and a file.
+# shows: P-08
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

@@ -5,6 +5,7 @@
 # forwarded packet. systemd does not restart a node with a faulty configuration.
 #   tests/scenario/crashes.sh [KILLS [SEED]]      (default: 8 1)
 # systemd runs in its own namespaces for processes, mounts and cgroups, and in node a's network namespace.
+# shows: P-12, P-15
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 kills=${1:-8} seed=${2:-1}

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A node does not start with a cable whose MTU is too small for the link, or with devices that do not exist. It logs
 # the reason.
+# shows: P-15
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

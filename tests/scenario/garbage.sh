@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Garbled, truncated and contradictory frames and MADs change only counters, while the hosts' traffic flows.
-# shows: U-36
+# shows: U-36, P-15
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Checks the files that `meson install` installs, and the unit with systemd's own tools.
+# shows: P-12
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

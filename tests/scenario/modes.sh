@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Forward modes with two nodes. One generates packets, the other counts them, and every packet is accounted for. One
 # measures the latency, the other returns its packets. A worker answers a host's ping.
+# shows: P-09
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

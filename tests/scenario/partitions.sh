@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Two partitions on the same ports do not receive each other's packets: broadcasts, multicast, and unicast that is
 # deliberately sent with the wrong P_Key.
-# shows: U-01, U-05, U-36
+# shows: U-01, U-05, U-36, P-13
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Stops and starts ports and links with the commands of dpdk-testpmd while packets flow. Every packet arrives or is
 # counted as lost. Changes MTUs and promiscuous mode of running interfaces.
+# shows: P-04, P-08
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The metrics for Prometheus agree with the CLI: states, histograms, and counters, which clear commands do not reset.
 # No number of scrapers and no bad request disturbs the node.
+# shows: P-10
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

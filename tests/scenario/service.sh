@@ -3,6 +3,7 @@
 # A node as a service. It reports READY when its CLI answers, a status line, and STOPPING; it notifies the watchdog only
 # while it runs; its exit status is 0. Its log lines for the journal have priorities and are written once. The service
 # manager is a socket of this script.
+# shows: P-12
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Each host is behind a TAP of its node instead of a veth, and a memif connects the nodes. Ping, TCP and UDP pass.
-# shows: U-12
+# shows: U-12, P-04
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # DPDK's telemetry socket, read with DPDK's own dpdk-telemetry.py, agrees with `show ... json`.
+# shows: P-10
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 

@@ -9,7 +9,7 @@
 namespace ipoib::app {
 namespace {
 
-TEST(Options, NoneGiven) {
+TEST(Options, P01_NoneGiven) {
   const auto o = parse_options({});
   ASSERT_TRUE(o);
   EXPECT_FALSE(o->interactive || o->auto_start || o->check || o->help || o->help_config ||
@@ -20,7 +20,7 @@ TEST(Options, NoneGiven) {
   EXPECT_TRUE(o->overrides.empty());
 }
 
-TEST(Options, AllGiven) {
+TEST(Options, P01_AllGiven) {
   const auto o =
       parse_options({"-i", "-a", "--cmdline-file=cmds", "--stats-period", "5", "--config", "n.toml",
                      "--mgmt-lcore=3", "--cli-socket", "/run/s", "--cli-read-socket", "/run/r",
@@ -66,7 +66,7 @@ TEST(Options, ShorthandsAndSetAreOverridesInOrder) {
 }
 
 // Every shorthand names an existing option.
-TEST(Options, ShorthandsReachTheConfiguration) {
+TEST(Options, P01_ShorthandsReachTheConfiguration) {
   const auto o = parse_options({"--burst=8", "--nb-cores=2", "--forward-mode=io", "--rxd=64",
                                 "--txd=128", "--total-num-mbufs=999", "--mbuf-size=1000",
                                 "--idle-policy=sleep", "--set", "port.a.device=net_null0",

@@ -65,7 +65,7 @@ class VerbsUdTest : public VerbsFixture, public testing::WithParamInterface<Prov
   fabric::AhIndex to_b_ = fabric::kNoAh;
 };
 
-TEST_P(VerbsUdTest, BurstsOfAnySizeArriveWholeAndInOrder) {
+TEST_P(VerbsUdTest, P02_BurstsOfAnySizeArriveWholeAndInOrder) {
   for (std::uint16_t burst = 1; burst <= 64; ++burst) {
     std::vector<Bytes> packets;
     for (unsigned i = 0; i < burst; ++i) packets.push_back(payload(4 + (i * 97) % 2044, i));

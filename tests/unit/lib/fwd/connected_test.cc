@@ -175,7 +175,7 @@ TEST_F(ConnectedTest, C10_PacketsAreTakenByEveryModeAtAnyTime) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
-// Packets that management itself sends, such as ARP and ND, and packets to groups.
+// Packets that management itself sends, such as ARP and ND.
 TEST_F(ConnectedTest, C10_OwnMessagesGoByUd) {
   start_with_neighbours();
   msg::Down message{};

@@ -297,7 +297,7 @@ TEST_F(Ip6Test, U18_SegmentedNeighbourDiscoveryBecomesOneSegment) {
   expect_up(Up::Kind::kNd, nd(135));
 }
 
-TEST_F(Ip6Test, P08_StoppedForwardingLeavesNeighbourDiscoveryAlone) {
+TEST_F(Ip6Test, P05_StoppedForwardingLeavesNeighbourDiscoveryAlone) {
   settings.forwarding = false;
   feed(nd(135));
   expect_up(Up::Kind::kNd, nd(135));

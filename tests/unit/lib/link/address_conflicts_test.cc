@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/link/ip/address_conflicts.h"
 
-#include <rte_log.h>
-
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -20,18 +18,8 @@ using std::chrono::seconds;
 constexpr wire::MacAddr kClaimant = {std::byte{2}, std::byte{0}, std::byte{0},
                                      std::byte{0}, std::byte{0}, std::byte{5}};
 
-/// The other tests of this program suppress their logs; these read them.
-class AddressConflictsTest : public testing::Test {
- protected:
-  AddressConflictsTest() { rte_log_set_global_level(RTE_LOG_NOTICE); }
-  ~AddressConflictsTest() override { rte_log_set_global_level(level_); }
-
- private:
-  const std::uint32_t level_ = rte_log_get_global_level();
-};
-
 /// Both families: an own address is defended, and claims are logged, once in ten seconds.
-TEST_F(AddressConflictsTest, AreDefendedAndLoggedOncePerInterval) {
+TEST(AddressConflicts, AreDefendedAndLoggedOncePerInterval) {
   for (const char* text : {"10.0.0.1", "fd00::1"}) {
     const wire::IpAddr addr = *wire::parse_ip(text);
     const std::string name = "eth0";
@@ -57,7 +45,7 @@ TEST_F(AddressConflictsTest, AreDefendedAndLoggedOncePerInterval) {
   }
 }
 
-TEST_F(AddressConflictsTest, OfOtherHostsAreOnlyLogged) {
+TEST(AddressConflicts, OfOtherHostsAreOnlyLogged) {
   const std::string name = "eth0";
   AddressConflicts conflicts{name};
   const wire::IpAddr addr = *wire::parse_ip("10.0.0.7");

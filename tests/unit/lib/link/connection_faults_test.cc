@@ -97,7 +97,7 @@ TEST(ConnectionFaults, C16_FirstPacketStandsForALostRtu) {
   EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kRc);
 }
 
-TEST(ConnectionFaults, C16_RestartedPeerReplacesWhatItForgot) {
+TEST(ConnectionFaults, C06_C16_RestartedPeerReplacesWhatItForgot) {
   for (const bool restarted_asks : {false, true}) {
     SimConnections sim;
     auto [a, b] = sim.two(rc(), rc());

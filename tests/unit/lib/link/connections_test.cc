@@ -195,7 +195,7 @@ TEST_F(ConnectionsTest, C05_OneOfCrossingRequestsRemains) {
   }
 }
 
-TEST_F(ConnectionsTest, C05_TheSmallerAddressAccepts) {
+TEST_F(ConnectionsTest, C05_C06_TheSmallerAddressAccepts) {
   auto [a, b] = two(rc(), rc());
   b.talk(a);
   sim.run_for(5s);

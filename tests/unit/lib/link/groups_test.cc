@@ -2,10 +2,12 @@
 // Multicast groups of links that share a simulated fabric with the embedded administrator.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "lib/link/ipoib/group_senders.h"
 #include "lib/sa/queries.h"
+#include "tests/support/logged.h"
 #include "tests/unit/lib/link/sim_fabric.h"
 
 namespace ipoib::link {
@@ -186,10 +188,16 @@ TEST_F(Groups, U14_MulticastHasAGrhWithTheGroupsValues) {
   EXPECT_EQ(attr.hop_limit, 64);
 }
 
-TEST_F(Groups, U38_GroupBeyondTheSubnetKeepsItsHopLimit) {
-  wire::McMemberRecord r{};
-  r.sl_flow_hop = wire::McMemberRecord::pack(0, 0, 200);
-  EXPECT_EQ(group_ah(r).hop_limit, 200);
+TEST_F(Groups, U04_GroupsHaveTheScopeOfTheBroadcastGroup) {
+  f.config.scope = 5;
+  f.config.create_broadcast = BroadcastAttributes{};
+  bring_up(2);
+  join(1, kGlobal, 10ms);
+  send(0, kGlobal, 10ms);
+  EXPECT_EQ(heard(1, kGlobal), 1U);
+  for (const auto& n : f.nodes)
+    for (const auto& [group, users] : n->actions->attached)
+      EXPECT_EQ(std::to_integer<int>(group.first.bytes[1]) & 0xf, 5);
 }
 
 /// The FullMember leave and the SendOnlyNonMember join are under way.
@@ -571,7 +579,9 @@ TEST_F(Groups, M06_TwoGroupsOnOneMlidAreToldApartByMgid) {
 TEST_F(Groups, U35_RefusedJoinIsCountedToldAndTriedAgain) {
   bring_up(1);
   f.administrator_silent = true;
-  join(0, kGlobal, 3min);
+  const std::string log = logged([&] { join(0, kGlobal, 3min); });
+  EXPECT_NE(log.find("group ff12:401b:ffff::f01:203: "), std::string::npos) << log;
+  EXPECT_LE(std::ranges::count(log, '\n'), 180) << "one line a second";
   const auto c = node(0).link->counters();
   EXPECT_GE(c.group_joins_failed, 5U);
   EXPECT_LE(c.group_joins_sent, 30U);

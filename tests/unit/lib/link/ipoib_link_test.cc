@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "lib/wire/iba.h"
+#include "tests/support/logged.h"
 #include "tests/support/sim_ipoib_link.h"
 
 namespace ipoib::link {
@@ -147,11 +148,16 @@ TEST(IpoibLink, U09_PortThatIsNotActiveIsWaitedFor) {
   EXPECT_EQ(sim.link.state(), State::kUp);
 }
 
-TEST(IpoibLink, U06_UncontrolledQkeyWorks) {
+TEST(IpoibLink, U06_UncontrolledQkeyWorksAndIsReportedOnce) {
   SimIpoibLink sim;
   sim.sa.group.qkey = wire::Be32{0x0b1b};
-  sim.bring_up();
+  EXPECT_EQ(logged([&] { sim.bring_up(); }).find("uncontrolled Q_Key 0x00000b1b"),
+            std::string{"ipoib.link: ib0: the broadcast group has "}.size());
   EXPECT_EQ(sim.actions.qkey, 0x0b1bU);
+  const std::string again =
+      logged([&] { sim.on_port_event(fabric::PortEvent::kClientReregister, 20s); });
+  EXPECT_EQ(sim.link.state(), State::kUp);
+  EXPECT_EQ(again.find("Q_Key"), std::string::npos) << again;
 }
 
 TEST(IpoibLink, U10_AbsentGroupIsWaitedForWithBackOffNotCreated) {

@@ -238,7 +238,7 @@ TEST_F(Prefix6, ManyPrefixesAreLoadedWithoutWaiting) {
 
 /// One prefix changes all the time while readers look addresses up. They must find one of its valid
 /// next hops, the same in a whole burst, and the constant next hop of the adjacent prefix.
-TEST_F(Prefix6, P11_ReadersSeeWholeTablesWhileTheyChange) {
+TEST_F(Prefix6, P05_ReadersSeeWholeTablesWhileTheyChange) {
   add("2001:db8::/33", 1);
   add("2001:db8:8000::/33", 2);
   std::atomic<bool> stop{false};
