@@ -141,7 +141,7 @@ void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint 
   c.peer_qpn = rep.local_qpn.host();
   c.peer_mtu = said.receive_mtu.host();
   const auto ready = [&]() -> Status {
-    if (said.ud_qpn.host() != c.peer.qpn || connection_mtu(c) == 0)
+    if (said.ud_qpn.host() != c.peer.qpn || connection_mtu(c) < kLeastMtu)
       return fail(Errc::kInvalidArgument, "private data");
     if (!path) return fail(Errc::kUnavailable, "no path");
     const fabric::ReadyToReceive receive{.peer_qpn = c.peer_qpn,
@@ -244,7 +244,7 @@ std::optional<Connections::Fault> Connections::fault_of(const wire::CmReq& req,
   const bool own = std::ranges::any_of(own_addresses_, [&](const wire::LinkAddr& address) {
     return wire::HwAddr{address}.same_interface(requester);
   });
-  if (said.ud_qpn.host() <= 1 || mtu == 0 || own)
+  if (said.ud_qpn.host() <= 1 || mtu < kLeastMtu || own)
     return Fault{RejReason::kConsumer, &ConnectionCounters::bad_private_data};
   const fabric::MadAddress answers_to{.lid = path_back(req, from).dlid};
   if (!fabric::same_port(answers_to, from, port_.lmc))

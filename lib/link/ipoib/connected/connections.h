@@ -113,6 +113,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
  private:
   /// Number of the UD queue pair that requests of this side name.
   static constexpr unsigned kRequestsFrom = 0;
+  /// Packets to a peer that takes less stay on UD. Source: draft-ietf-ipoib-connected-mode-03 §5.0,
+  /// RFC 8200 §5.
+  static constexpr std::uint32_t kLeastMtu = wire::kMinIpv6Mtu;
   /// Interval of checks whether packets are sent to a peer without a connection.
   static constexpr Duration kLook = std::chrono::seconds(1);
   /// Interval of checks whether a silent UC peer still knows its connection: packets to a peer that

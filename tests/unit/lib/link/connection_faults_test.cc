@@ -218,7 +218,8 @@ TEST(ConnectionFaults, RequestsOfNobody) {
   ask(1, 65'524);
   ask(0x41, 0);
   ask(0x41, 4);
-  EXPECT_EQ(b.connections->counters().bad_private_data, 4U);
+  ask(0x41, 1283);
+  EXPECT_EQ(b.connections->counters().bad_private_data, 5U);
   EXPECT_EQ(b.queues(), 0U);
 }
 

@@ -222,6 +222,26 @@ TEST_F(ConnectionsTest, C06_OnePerDirectionAsLinuxHasIt) {
   EXPECT_EQ(sent(CmAttr::kRej), 0U);
 }
 
+TEST_F(ConnectionsTest, C17_APeerThatTakesLessThanTheProtocolsNeedIsSentToByUd) {
+  for (const std::uint32_t takes : {1283U, 1284U}) {
+    ConnectionConfig small = rc();
+    small.receive_mtu = takes;
+    SimConnections world;
+    SimSide& a = world.add(small);
+    SimSide& b = world.add(rc());
+    a.meet(b);
+    b.meet(a);
+    a.talk(b);
+    b.talk(a);
+    world.run_for(60s);
+    const bool enough = takes == 1284;
+    EXPECT_EQ(b.way_to(a).mode, enough ? NeighbourMode::kRc : NeighbourMode::kUd);
+    EXPECT_EQ(b.way_to(a).mtu, enough ? 1280 : 2044);
+    EXPECT_EQ(a.way_to(b).mode, b.way_to(a).mode);
+    EXPECT_EQ(a.up().size(), enough ? 1U : 0U);
+  }
+}
+
 TEST_F(ConnectionsTest, C07_NeighbourGoneLinkDownAndIdle) {
   auto [a, b] = two(rc(), rc());
   sim.run_for(2s);
