@@ -117,6 +117,10 @@ void EthernetPort::on_arp(std::span<const std::byte> arp, std::uint16_t, std::ui
   ip_.on_arp(arp, now);
 }
 
+void EthernetPort::on_nd(std::span<const std::byte> packet, std::uint16_t, TimePoint now) {
+  ip_.on_nd(packet, now);
+}
+
 // --- Groups ---
 
 Status EthernetPort::join_group(const wire::IpAddr& group, TimePoint) {

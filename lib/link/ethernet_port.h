@@ -57,6 +57,7 @@ class EthernetPort final : public Interface, private Medium {
   void on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) override;
   void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
               TimePoint now) override;
+  void on_nd(std::span<const std::byte> packet, std::uint16_t slid, TimePoint now) override;
 
   Status join_group(const wire::IpAddr& group, TimePoint now) override;
   Status leave_group(const wire::IpAddr& group, TimePoint now) override;

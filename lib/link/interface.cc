@@ -64,10 +64,6 @@ bool Interface::has_failed(const wire::IpAddr& addr) const {
   return ip_.neighbours().has_failed(addr);
 }
 
-void Interface::on_nd(std::span<const std::byte> packet, TimePoint now) {
-  ip_.on_nd(packet, now);
-}
-
 void Interface::send_redirect(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
                               TimePoint now) {
   ip_.nd().send_redirect(packet, next_hop, now);

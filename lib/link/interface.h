@@ -134,8 +134,8 @@ class Interface {
   virtual void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
                       TimePoint now) = 0;
   /// ICMPv6 neighbour discovery octets from the IPv6 header on. Length and hop limit 255 are
-  /// checked already; the ICMPv6 checksum is checked here.
-  void on_nd(std::span<const std::byte> packet, TimePoint now);
+  /// checked already; the ICMPv6 checksum is checked here. `slid`: as for on_arp().
+  virtual void on_nd(std::span<const std::byte> packet, std::uint16_t slid, TimePoint now) = 0;
   /// The packet (octets from the IPv6 header on) was sent on its ingress interface, towards
   /// `next_hop`. Sends a redirect to its sender if that is allowed. The caller limits the rate.
   void send_redirect(std::span<const std::byte> packet, const wire::IpAddr& next_hop,

@@ -260,7 +260,7 @@ class Harness {
       named_.insert({m->src, m->target, m->destination});
     last_ = packet;
     last_is_arp_ = false;
-    port_.on_nd(packet, now_);
+    port_.on_nd(packet, 0, now_);
   }
 
   void want(const wire::IpAddr& addr) {

@@ -143,8 +143,8 @@ std::optional<wire::Arp> IpStack::on_arp(std::span<const std::byte> octets, Time
   return arp;
 }
 
-void IpStack::on_nd(std::span<const std::byte> packet, TimePoint now) {
-  if (ready_) nd_.on_nd(packet, now);
+std::optional<wire::HwAddr> IpStack::on_nd(std::span<const std::byte> packet, TimePoint now) {
+  return ready_ ? nd_.on_nd(packet, now) : std::nullopt;
 }
 
 // --- Time ---

@@ -91,7 +91,8 @@ class IpStack final : private Solicitor {
   /// Octets from the ARP header on; padding behind the record is ignored. Returns the record if it
   /// is ARP, not RARP.
   std::optional<wire::Arp> on_arp(std::span<const std::byte> octets, TimePoint now);
-  void on_nd(std::span<const std::byte> packet, TimePoint now);
+  /// Octets from the IPv6 header on. Returns the link-layer address of the sender, if it is named.
+  std::optional<wire::HwAddr> on_nd(std::span<const std::byte> packet, TimePoint now);
 
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;

@@ -287,30 +287,39 @@ void NdAgent::send_redirect(std::span<const std::byte> offending, const wire::Ip
 
 // --- Receiving ---
 
-void NdAgent::on_nd(std::span<const std::byte> packet, TimePoint now) {
+std::optional<wire::HwAddr> NdAgent::on_nd(std::span<const std::byte> packet, TimePoint now) {
   ++counters_.received;
   const auto m = wire::parse_nd(medium_.format(), packet);
   if (!m) {
     ++counters_.invalid;
     ++counters_.errors[static_cast<std::size_t>(m.error())];
-    return;
+    return std::nullopt;
   }
-  if (!running_ || !may_handle(*m, now)) return;
-  switch (m->type) {
-    case wire::Icmp6Type::kNeighbourSolicitation: return on_solicitation(*m, now);
-    case wire::Icmp6Type::kNeighbourAdvertisement: return on_advertisement(*m, now);
-    case wire::Icmp6Type::kRouterSolicitation: return on_router_solicitation(*m, now);
-    case wire::Icmp6Type::kRouterAdvertisement: return on_router_advertisement(*m, now);
-    case wire::Icmp6Type::kRedirect: return on_redirect(*m, now);
+  if (!running_ || !may_handle(*m, now)) return std::nullopt;
+  handle(*m, now);
+  return sender_of(*m);
+}
+
+void NdAgent::handle(const Message& m, TimePoint now) {
+  switch (m.type) {
+    case wire::Icmp6Type::kNeighbourSolicitation: return on_solicitation(m, now);
+    case wire::Icmp6Type::kNeighbourAdvertisement: return on_advertisement(m, now);
+    case wire::Icmp6Type::kRouterSolicitation: return on_router_solicitation(m, now);
+    case wire::Icmp6Type::kRouterAdvertisement: return on_router_advertisement(m, now);
+    case wire::Icmp6Type::kRedirect: return on_redirect(m, now);
     default: return;
   }
+}
+
+/// An advertisement names its sender as the target, all other messages as the source.
+const std::optional<wire::HwAddr>& NdAgent::sender_of(const Message& m) {
+  return m.type == wire::Icmp6Type::kNeighbourAdvertisement ? m.target_hw : m.source_hw;
 }
 
 /// Returns false for own messages that the fabric reflected, for implausible link-layer addresses,
 /// and for messages from own addresses, which are conflicts.
 bool NdAgent::may_handle(const Message& m, TimePoint now) {
-  const bool target_is_sender = m.type == wire::Icmp6Type::kNeighbourAdvertisement;
-  const auto& sender_hw = target_is_sender ? m.target_hw : m.source_hw;
+  const auto& sender_hw = sender_of(m);
   if (sender_hw && medium_.is_own(*sender_hw)) return false;
   for (const auto& hw : {m.source_hw, m.target_hw}) {
     if (!hw || hw->is_plausible()) continue;

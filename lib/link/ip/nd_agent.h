@@ -61,7 +61,9 @@ class NdAgent final : public Solicitor, private AddressOwner {
   void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) override;
   void failed(const wire::IpAddr& addr) override;
   [[nodiscard]] bool can_ask(const wire::IpAddr&) const override { return running_; }
-  void on_nd(std::span<const std::byte> packet, TimePoint now);
+  /// Octets from the IPv6 header on. Returns the link-layer address of the sender, if an acceptable
+  /// message names it.
+  std::optional<wire::HwAddr> on_nd(std::span<const std::byte> packet, TimePoint now);
 
   /// Sends the better next hop to the sender of `offending` (octets from its IPv6 header on), if
   /// the rules allow a redirect. The caller limits the rate.
@@ -101,6 +103,8 @@ class NdAgent final : public Solicitor, private AddressOwner {
 
   /// Returns false if the message must be ignored.
   [[nodiscard]] bool may_handle(const Message& m, TimePoint now);
+  void handle(const Message& m, TimePoint now);
+  static const std::optional<wire::HwAddr>& sender_of(const Message& m);
   void on_solicitation(const Message& m, TimePoint now);
   void on_advertisement(const Message& m, TimePoint now);
   void on_router_solicitation(const Message& m, TimePoint now);

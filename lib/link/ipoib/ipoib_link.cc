@@ -263,6 +263,10 @@ void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::
   if (const auto record = ip_.on_arp(arp, now)) paths_.heard(record->sender_hw, slid, now);
 }
 
+void IpoibLink::on_nd(std::span<const std::byte> packet, std::uint16_t slid, TimePoint now) {
+  if (const auto sender = ip_.on_nd(packet, now)) paths_.heard(*sender, slid, now);
+}
+
 Status IpoibLink::join_group(const wire::IpAddr& group, TimePoint now) {
   return groups_->join(group, now);
 }

@@ -60,6 +60,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   void on_neighbour_wanted(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) override;
   void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
               TimePoint now) override;
+  void on_nd(std::span<const std::byte> packet, std::uint16_t slid, TimePoint now) override;
   Status join_group(const wire::IpAddr& group, TimePoint now) override;
   Status leave_group(const wire::IpAddr& group, TimePoint now) override;
   [[nodiscard]] std::vector<GroupInfo> groups(TimePoint now) const override {

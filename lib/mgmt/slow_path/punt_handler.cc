@@ -36,7 +36,7 @@ void PuntHandler::handle(const msg::Up& message) {
     }
     case msg::Up::Kind::kNd:
       ++counters_.nd;
-      slot->control->on_nd(data_of(m), now_);
+      slot->control->on_nd(data_of(m), fabric::meta_of(m).rx.slid, now_);
       break;
     case msg::Up::Kind::kLocal:
     case msg::Up::Kind::kMembership: deliver_local(m, *slot); return;

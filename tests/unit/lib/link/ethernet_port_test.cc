@@ -336,7 +336,7 @@ class TwoPorts : public ::testing::Test {
       for (const auto& row : to.port->groups(now))
         taken = taken || row.lladdr == wire::to_string(dst);
       const auto type = wire::read<wire::Be16>(frame, 12)->host();
-      if (taken && type == 0x86dd) to.port->on_nd(std::span{frame}.subspan(14), now);
+      if (taken && type == 0x86dd) to.port->on_nd(std::span{frame}.subspan(14), 0, now);
     }
   }
   void run_for(Duration d) {

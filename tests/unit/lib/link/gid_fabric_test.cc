@@ -215,7 +215,7 @@ void GidNode::take(std::span<const std::byte> frame) {
   const auto type = wire::read<wire::IpoibHdr>(frame)->type.host();
   const auto packet = frame.subspan(sizeof(wire::IpoibHdr));
   if (type == 0x0806) return link.on_arp(packet, 0, 0, fabric.now);
-  if (type == 0x86dd) return link.on_nd(packet, fabric.now);
+  if (type == 0x86dd) return link.on_nd(packet, 0, fabric.now);
   ++received[wire::read<Datagram>(frame)->to];
 }
 

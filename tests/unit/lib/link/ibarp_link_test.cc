@@ -273,7 +273,7 @@ TEST(IbarpLink, E07_SmallerMtuOfARouterIsTakenALargerIgnored) {
       m.source_hw = wire::HwAddr{t.host(0xb, 0x50, 3, kFoundQkey)};
       m.lifetime_s = 60;
       m.mtu = octets;
-      t.link.on_nd(wire::build_nd(m), t.now);
+      t.link.on_nd(wire::build_nd(m), 0, t.now);
       t.pass(2s);
       return t.link.mtu6();
     };

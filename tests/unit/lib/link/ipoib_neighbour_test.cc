@@ -270,6 +270,32 @@ TEST_F(IpoibNeighbour, U20_HostHeardFromAnotherLidIsAskedForOnce) {
   EXPECT_LE(b.sa.path_queries.size(), queries + 13);
 }
 
+// A host without IPv4 restarts at another LID and announces itself by ND.
+TEST(IpoibNeighbour6, U20_AChangeOfTheLidIsHeardFromNeighbourDiscovery) {
+  SimIpoibLink b{SimIpoibLink::config_with([](LinkConfig& c) { c.ip6.enabled = true; })};
+  b.bring_up();
+  b.run_for(5s);
+  const auto hw = b.add_host(0xb, 0x50, 3);
+  const auto announce = [&](std::uint16_t slid) {
+    wire::NdMessage m;
+    m.type = wire::Icmp6Type::kNeighbourAdvertisement;
+    m.src = m.target = ip("fe80::b");
+    m.dst = wire::all_nodes();
+    m.override_it = true;
+    m.target_hw = wire::HwAddr{hw};
+    b.link.on_nd(wire::build_nd(m), slid, b.now);
+  };
+  b.want(ip("fe80::b"));
+  announce(3);
+  b.run_for(1s);
+  const auto lid = [&] { return b.actions.ahs.at(b.sink.find(ip("fe80::b"))->ah).dlid; };
+  ASSERT_EQ(lid(), 3);
+  b.add_host(0xb, 0x50, 9);
+  announce(9);
+  b.run_for(2s);
+  EXPECT_EQ(lid(), 9);
+}
+
 TEST_F(IpoibNeighbour, M06_GroupsOnOneMlidAreAttachedAndLeftEachForItself) {
   // This SA gives the same MLID to all groups.
   const auto one = ip("239.1.1.1"), other = ip("239.2.2.2");

@@ -179,7 +179,7 @@ void SimNode::take(std::span<const std::byte> bytes, std::uint16_t slid, std::ui
   const auto packet = bytes.subspan(sizeof(wire::IpoibHdr));
   if (type == 0x0806 && is_ignored(packet)) return;
   if (type == 0x0806) return link->on_arp(packet, slid, src_qpn, fabric_.now);
-  if (type == 0x86dd) return link->on_nd(packet, fabric_.now);
+  if (type == 0x86dd) return link->on_nd(packet, slid, fabric_.now);
   const auto d = wire::read<Datagram>(bytes);
   if (!d || type != kDatagram) return;
   if (wire::is_multicast(d->to)) {

@@ -32,6 +32,7 @@ class FakeInterface final : public link::Interface,
     held.push_back(packet);
   }
   void on_arp(std::span<const std::byte>, std::uint16_t, std::uint32_t, TimePoint) override {}
+  void on_nd(std::span<const std::byte>, std::uint16_t, TimePoint) override {}
   Status join_group(const wire::IpAddr&, TimePoint) override { return {}; }
   Status leave_group(const wire::IpAddr&, TimePoint) override { return {}; }
   std::vector<link::GroupInfo> groups(TimePoint) const override { return {}; }
