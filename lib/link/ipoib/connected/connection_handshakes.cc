@@ -165,14 +165,14 @@ void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint 
   connection_up(c, now);
 }
 
-/// A peer that does not know the service ID may know the other one.
+/// A peer that does not know the service ID may know the other one, which is asked for next: at once,
+/// if this was the first attempt. A peer that does not listen yet is asked for both in turn.
 bool Connections::try_other_service(Peer& p, const cm::Closed& closed) {
   if (closed.reason != cm::CloseReason::kRejected ||
-      closed.rej.why() != RejReason::kInvalidServiceId || p.other_form_tried)
+      closed.rej.why() != RejReason::kInvalidServiceId)
     return false;
-  p.other_form_tried = true;
   p.form = other(p.form);
-  return true;
+  return p.failures == 0 && p.form != config_.service_id;
 }
 
 void Connections::back_off(const PeerKey& key, TimePoint now) {

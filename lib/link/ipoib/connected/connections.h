@@ -131,9 +131,8 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   struct Peer {
     wire::ServiceIdForm form;  ///< Form of the service ID in the next request.
     bool linux_habit = false;  ///< It requested with Linux's service ID, or answered to it.
-    bool other_form_tried = false;
-    bool lost_users = false;  ///< Its last user is gone; its connections will be closed.
-    unsigned failures = 0;    ///< Consecutive failures.
+    bool lost_users = false;   ///< Its last user is gone; its connections will be closed.
+    unsigned failures = 0;     ///< Consecutive failures.
     TimePoint retry_at{};
     cm::Handle sending = cm::kNoHandle;            ///< Established, and may be sent on.
     std::map<wire::IpAddr, std::uint8_t> users{};  ///< With the flags octet of each.

@@ -152,6 +152,24 @@ TEST_F(ConnectionsTest, C03_TheOtherOctetIsTriedWhereThePeerKnowsNoSuchService) 
       << "a peer with Linux's habit is not sent to on the connection that it opened";
 }
 
+TEST_F(ConnectionsTest, C03_APeerThatDidNotListenYetIsAskedByBothOctetsAgain) {
+  auto [a, b] = two(rc(), rc());
+  const auto ietf = wire::ipoib_service_id(ServiceIdForm::kIetf, 0x42);
+  const auto linux_id = wire::ipoib_service_id(ServiceIdForm::kLinux, 0x42);
+  b.manager->unlisten(ietf);
+  b.manager->unlisten(linux_id);
+  a.talk(b);
+  sim.run_for(60s);
+  EXPECT_TRUE(a.up().empty());
+  const auto asked = sim.all_sent<wire::CmReq>();
+  ASSERT_GE(asked.size(), 4U);
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    EXPECT_EQ(asked[i].service_id.host(), (i % 2 == 0 ? ietf : linux_id)) << i;
+  b.start();
+  sim.run_for(600s);
+  EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc);
+}
+
 TEST_F(ConnectionsTest, C04_EveryMessageSaysUdQpnAndReceiveMtu) {
   auto [a, b] = two(rc(), rc());
   sim.run_for(2s);
