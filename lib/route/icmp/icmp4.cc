@@ -2,6 +2,7 @@
 #include "lib/route/icmp/icmp4.h"
 
 #include <cstring>
+#include <utility>
 
 #include "lib/route/icmp/icmp_message.h"
 
@@ -72,6 +73,10 @@ LocalAnswer answer_icmp(std::span<std::byte> packet, Ipv4Hdr ip, const IpAddr& o
   ip.dst = ip.src;
   ip.src.set(own.v4_host());
   ip.ttl = kIcmpHops;
+  // A reply that is too long for the way back is fragmented, and then needs an identification, which
+  // a request that must not be fragmented need not have. Source: RFC 6864 §4.
+  if (std::exchange(ip.flags_offset, Be16{}).host() != 0)
+    ip.id.set(static_cast<std::uint16_t>(icmp->rest.host() ^ icmp->rest.host() >> 16));
   ip.checksum = Be16{};
   std::memcpy(packet.data(), &ip, sizeof ip);  // options, if any, stay after it
   ip.checksum.set(wire::internet_checksum(packet.first(ip.header_len())));

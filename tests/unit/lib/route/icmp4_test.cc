@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <vector>
 
 namespace ipoib::route {
@@ -105,6 +106,30 @@ TEST(AnswerLocal4, TurnsAnEchoRequestIntoItsReply) {
   EXPECT_EQ(wire::read<IcmpHdr>(p, 20)->type, 0);
   EXPECT_EQ(std::memcmp(p.data() + 24, asked.data() + 24, p.size() - 24), 0)
       << "id, sequence, data";
+}
+
+// A request of Linux that forbids fragments has no identification. Its answer may be fragmented.
+TEST(AnswerLocal4, P05_RepliesMayBeFragmented) {
+  std::set<std::uint16_t> identifications;
+  for (const std::uint8_t sequence : {std::uint8_t{1}, std::uint8_t{2}, std::uint8_t{3}}) {
+    auto message = icmp(8, 0, 57);
+    message[7] = std::byte{sequence};
+    wire::IcmpHdr h = *wire::read<IcmpHdr>(message);
+    h.checksum = Be16{};
+    std::memcpy(message.data(), &h, sizeof h);
+    h.checksum.set(wire::internet_checksum(message));
+    std::memcpy(message.data(), &h, sizeof h);
+    auto p = packet4(1, message, Ipv4Hdr::kDontFragment);
+    ASSERT_EQ(answer_local4(p, kOwn).verdict, LocalVerdict::kEchoReply);
+    EXPECT_EQ(header_of(p).flags_offset.host(), 0);
+    EXPECT_EQ(wire::internet_checksum(std::span{p}.first(20)), 0);
+    identifications.insert(header_of(p).id.host());
+  }
+  EXPECT_EQ(identifications.size(), 3U);
+
+  auto p = packet4(1, icmp(8, 0, 57));
+  ASSERT_EQ(answer_local4(p, kOwn).verdict, LocalVerdict::kEchoReply);
+  EXPECT_EQ(header_of(p).id.host(), 7) << "the identification of the request is as good";
 }
 
 TEST(AnswerLocal4, EverythingElseHasItsVerdict) {
