@@ -196,11 +196,7 @@ TEST_F(ConnectionsTest, C05_OneOfCrossingRequestsRemains) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SimConnections w{seed};
     w.spread = std::chrono::milliseconds(seed % 7);
-    SimSide& a = w.add(rc());
-    SimSide& b = w.add(rc());
-    a.meet(b);
-    b.meet(a);
-    a.talk(b);
+    auto [a, b] = w.two(rc(), rc());
     b.talk(a);
     w.run_for(30s);
     ASSERT_EQ(a.up().size(), 1U) << seed;
@@ -245,11 +241,7 @@ TEST_F(ConnectionsTest, C17_APeerThatTakesLessThanTheProtocolsNeedIsSentToByUd) 
     ConnectionConfig small = rc();
     small.receive_mtu = takes;
     SimConnections world;
-    SimSide& a = world.add(small);
-    SimSide& b = world.add(rc());
-    a.meet(b);
-    b.meet(a);
-    a.talk(b);
+    auto [a, b] = world.two(small, rc());
     b.talk(a);
     world.run_for(60s);
     const bool enough = takes == 1284;

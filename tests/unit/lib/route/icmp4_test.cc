@@ -41,9 +41,10 @@ std::vector<std::byte> packet4(std::uint8_t protocol, std::vector<std::byte> bod
   return p;
 }
 
-std::vector<std::byte> icmp(std::uint8_t type, std::uint8_t code, std::size_t data) {
+std::vector<std::byte> icmp(std::uint8_t type, std::uint8_t code, std::size_t data,
+                            std::uint32_t rest = 0x0001'0002) {
   std::vector<std::byte> b(8 + data, std::byte{0x5a});
-  IcmpHdr h{type, code, Be16{}, Be32{0x0001'0002}};
+  IcmpHdr h{type, code, Be16{}, Be32{rest}};
   std::memcpy(b.data(), &h, 8);
   h.checksum.set(wire::internet_checksum(b));
   std::memcpy(b.data(), &h, 8);
@@ -111,15 +112,8 @@ TEST(AnswerLocal4, TurnsAnEchoRequestIntoItsReply) {
 // A request of Linux that forbids fragments has no identification. Its answer may be fragmented.
 TEST(AnswerLocal4, P05_RepliesMayBeFragmented) {
   std::set<std::uint16_t> identifications;
-  for (const std::uint8_t sequence : {std::uint8_t{1}, std::uint8_t{2}, std::uint8_t{3}}) {
-    auto message = icmp(8, 0, 57);
-    message[7] = std::byte{sequence};
-    wire::IcmpHdr h = *wire::read<IcmpHdr>(message);
-    h.checksum = Be16{};
-    std::memcpy(message.data(), &h, sizeof h);
-    h.checksum.set(wire::internet_checksum(message));
-    std::memcpy(message.data(), &h, sizeof h);
-    auto p = packet4(1, message, Ipv4Hdr::kDontFragment);
+  for (const std::uint32_t sequence : {1U, 2U, 3U}) {
+    auto p = packet4(1, icmp(8, 0, 57, 0x0001'0000 | sequence), Ipv4Hdr::kDontFragment);
     ASSERT_EQ(answer_local4(p, kOwn).verdict, LocalVerdict::kEchoReply);
     EXPECT_EQ(header_of(p).flags_offset.host(), 0);
     EXPECT_EQ(wire::internet_checksum(std::span{p}.first(20)), 0);

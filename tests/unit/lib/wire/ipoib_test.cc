@@ -39,6 +39,7 @@ TEST(Mgid, DirectedBroadcastOfPrefixes) {
     const auto broadcast = directed_broadcast(*prefix);
     ASSERT_TRUE(broadcast) << c;
     EXPECT_EQ(to_string(*broadcast), c.at("address"));
+    EXPECT_EQ(to_string(broadcast_mgid(0xffff, 2)), c.at("mgid"));
   }
 }
 
