@@ -165,6 +165,7 @@ TEST_F(ConnectionsTest, C03_APeerThatDidNotListenYetIsAskedByBothOctetsAgain) {
   ASSERT_GE(asked.size(), 4U);
   for (std::size_t i = 0; i < asked.size(); ++i)
     EXPECT_EQ(asked[i].service_id.host(), (i % 2 == 0 ? ietf : linux_id)) << i;
+  b.kill();
   b.start();
   sim.run_for(600s);
   EXPECT_EQ(a.way_to(b).mode, NeighbourMode::kRc);
