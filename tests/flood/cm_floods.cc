@@ -1,43 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/flood/cm_floods.h"
 
-#include <cstring>
-#include <memory>
+#include <optional>
 #include <utility>
 
-#include "drivers/soft/soft_frame.h"
 #include "lib/wire/ipoib_cm.h"
+#include "tests/flood/rc_hosts.h"
 
 namespace ipoib::flood {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint8_t kMtu256 = 1;
 constexpr std::uint32_t kPeerMtu = 65'524;
 constexpr std::uint16_t kFirstStranger = 0x8000;
-
-/// A packet of a connection. The ICRC is zero, as the node does not check it.
-Bytes rc_frame(std::uint16_t from, std::uint32_t qpn, wire::Opcode opcode, std::uint32_t psn,
-               std::size_t payload_len) {
-  const std::size_t len = sizeof(wire::Lrh) + sizeof(wire::Bth) + payload_len + wire::kIcrcLen;
-  Bytes frame(kEthHead + len);
-  put<std::uint16_t>(&frame[12], soft::kEtherTypeIba);
-  wire::Lrh lrh{};
-  lrh.sl_lnh = static_cast<std::uint8_t>(wire::Lnh::kLocal);
-  lrh.dlid.set(FloodNode::kLid);
-  lrh.resv_pktlen.set(static_cast<std::uint16_t>(len / 4));
-  lrh.slid.set(from);
-  wire::Bth bth{};
-  bth.opcode = static_cast<std::uint8_t>(opcode);
-  bth.flags = wire::Bth::kMigReq;
-  bth.pkey.set(wire::kDefaultPkey);
-  bth.dest_qp.set(qpn);
-  bth.psn.set(psn);
-  std::memcpy(&frame[kEthHead], &lrh, sizeof(lrh));
-  std::memcpy(&frame[kEthHead + sizeof(lrh)], &bth, sizeof(bth));
-  return frame;
-}
 
 /// The reply in a MAD, if it is one.
 std::optional<wire::CmRep> reply_of(std::span<const std::byte> octets) {
@@ -47,59 +23,6 @@ std::optional<wire::CmRep> reply_of(std::span<const std::byte> octets) {
     return std::nullopt;
   return wire::cm_message<wire::CmRep>(mad);
 }
-
-/// Adds a receiver of MADs in front of those that there are.
-void also_on_mad(SimHosts& hosts, std::function<void(unsigned, std::span<const std::byte>)> also) {
-  hosts.on_mad = [also = std::move(also), rest = std::move(hosts.on_mad)](
-                     unsigned number, std::span<const std::byte> octets) {
-    also(number, octets);
-    rest(number, octets);
-  };
-}
-
-/// Connections of the flood, on which it sends messages without an end.
-struct HalfMessages {
-  struct Connection {
-    unsigned number = 0;
-    std::uint32_t qpn = 0;
-    std::uint32_t psn = 0;
-    std::uint32_t sent = 0;
-  };
-  FloodNode& node;
-  SimHosts& hosts;
-  std::vector<Connection> connections{};
-  unsigned asked = 0;
-  std::size_t turn = 0, at = 0;
-
-  static constexpr unsigned kConnections = 400, kAskEvery = 16;
-  static constexpr std::uint32_t kPackets = 250;  ///< In a message of at most 65,520 octets.
-
-  void on_mad(unsigned number, std::span<const std::byte> octets) {
-    const auto rep = reply_of(octets);
-    if (!rep || number >= Participants::kEstablished) return;
-    connections.push_back({number, rep->local_qpn.host(), rep->starting_psn.host()});
-    const wire::CmRtu rtu{
-        .local_id = rep->remote_id, .remote_id = rep->local_id, .private_data = {}};
-    hosts.send_mad({Side::kCable, number}, wire::bytes_of(wire::make_cm_mad(1, rtu)));
-  }
-  void send() {
-    if (asked < kConnections && turn++ % kAskEvery == 0) {
-      const Host host{Side::kCable, asked++};
-      wire::CmMad mad = request_of(node, host.port(), host.port(), asked);
-      auto req = wire::cm_message<wire::CmReq>(mad);
-      req.set_mtu(kMtu256);
-      hosts.send_mad(host, wire::bytes_of(wire::make_cm_mad(asked, req)));
-      return;
-    }
-    if (connections.empty()) return;
-    Connection& c = connections[at++ % connections.size()];
-    if (c.sent == kPackets) return;
-    const auto opcode = c.sent == 0 ? wire::Opcode::kRcSendFirst : wire::Opcode::kRcSendMiddle;
-    const Host host{Side::kCable, c.number};
-    node.give(Side::kCable,
-              rc_frame(host.port().lid, c.qpn, opcode, (c.psn + c.sent++) & 0xff'ffff, 256));
-  }
-};
 
 }  // namespace
 
@@ -149,14 +72,6 @@ Flood requests(FloodNode& node, Names names) {
     const wire::CmMad mad = request_of(node, port, name, 0x4000'0000 + id);
     node.give(Side::kCable, mad_frame(port, FloodNode::kLid, wire::bytes_of(mad)));
   };
-}
-
-Flood half_messages(FloodNode& node, SimHosts& hosts) {
-  const auto flood = std::make_shared<HalfMessages>(HalfMessages{node, hosts});
-  also_on_mad(hosts, [flood](unsigned number, std::span<const std::byte> octets) {
-    flood->on_mad(number, octets);
-  });
-  return [flood] { flood->send(); };
 }
 
 Peers::Peers(FloodNode& node, SimHosts& hosts) : node_{node}, hosts_{hosts}, due_{node.now()} {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Floods of connected mode: requests for connections, and messages on connections. Honest peers
-// beside them.
+// Floods of requests for connections. Honest peers beside them.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +20,6 @@ enum class Names : std::uint8_t { kMadeUp, kOwn, kOfOthers };
 
 /// Acceptable requests, except for their names.
 Flood requests(FloodNode& node, Names names);
-/// SENDs without an end on as many connections as the flood can make first.
-Flood half_messages(FloodNode& node, SimHosts& hosts);
 
 /// A request for a connection of a port in the name of an interface.
 [[nodiscard]] wire::CmMad request_of(FloodNode& node, const CablePort& port, const CablePort& name,

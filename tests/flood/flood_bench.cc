@@ -31,6 +31,7 @@
 #include "tests/flood/flood_node.h"
 #include "tests/flood/flood_rows.h"
 #include "tests/flood/participants.h"
+#include "tests/flood/rc_hosts.h"
 #include "tests/flood/sim_hosts.h"
 
 namespace ipoib::flood {
@@ -52,8 +53,10 @@ struct RowResult {
   Outcome outcome;
   FloodNode::Figures figures;
   Share peers;
+  Share connected;
   unsigned mbufs = 0;
   std::size_t growth = 0;
+  std::size_t connections_before = 0;
   std::size_t connections = 0;
   std::uint32_t rate = 0;
   Duration time{};
@@ -80,20 +83,28 @@ RowResult run(const Row& row, const Options& options) {
   Participants participants{node, hosts, row.reports, row.long_packets};
   if (!participants.establish()) throw std::runtime_error("the hosts do not become neighbours");
   std::optional<Peers> peers;
+  std::optional<ConnectedHosts> connected;
+  if (row.connected_hosts) connected.emplace(node, hosts);
   const Flood flood = row.make(node, hosts);
   if (row.peers) peers.emplace(node, hosts);
 
   RowResult result;
   result.rate = options.rate.value_or(options.is_long ? row.rate : row.short_rate);
   result.time = options.is_long ? row.time : kShortTime;
+  const auto count_connections = [&] {
+    return config.connected ? node.faces().view.connections("").size() : 0;
+  };
+  result.connections_before = count_connections();
   node.restart_figures();
   participants.restart();
   const std::size_t before = FloodNode::resident();
+  if (connected) connected->restart();
   const TimePoint begin = node.now();
   const auto pass = [&](TimePoint end) {
     while (node.now() < end) {
       participants.step();
       if (peers) peers->step();
+      if (connected) connected->step();
       node.step();
     }
   };
@@ -105,14 +116,16 @@ RowResult run(const Row& row, const Options& options) {
   }
   participants.wind_down();
   if (peers) peers->wind_down();
+  if (connected) connected->wind_down();
   pass(node.now() + kWindDown);
 
   result.growth = FloodNode::resident() - std::min(before, FloodNode::resident());
   result.outcome = participants.outcome();
   result.figures = node.figures();
   if (peers) result.peers = peers->outcome();
+  if (connected) result.connected = connected->outcome();
   result.mbufs = node.mbufs();
-  result.connections = config.connected ? node.faces().view.connections("").size() : 0;
+  result.connections = count_connections();
   return result;
 }
 
@@ -135,6 +148,7 @@ std::vector<std::string> broken(const Row& row, const RowResult& r) {
   least("reports of groups", o.reports.percent(), limits.reports);
   least("answers to packets that are too long", o.too_big.percent(), limits.too_big);
   least("connections of honest peers", r.peers.percent(), limits.peers);
+  least("packets on honest connections", r.connected.percent(), limits.connected);
   least("commands", o.commands.percent(), limits.commands);
   least("free mbufs", 100.0 * r.figures.least_free / r.mbufs, limits.free_mbufs);
   if (r.figures.longest_turn > limits.turn)
@@ -142,9 +156,9 @@ std::vector<std::string> broken(const Row& row, const RowResult& r) {
         fmt::format("a turn took {:.1f} ms",
                     std::chrono::duration<double, std::milli>(r.figures.longest_turn).count()));
   if (r.growth > limits.growth) all.push_back(fmt::format("memory grew by {} MiB", r.growth >> 20));
-  if (r.connections < limits.least_connections)
-    all.push_back(
-        fmt::format("{} connections instead of {}", r.connections, limits.least_connections));
+  if (r.connections_before < limits.least_connections)
+    all.push_back(fmt::format("{} connections instead of {}", r.connections_before,
+                              limits.least_connections));
   if (limits.connections && r.connections > *limits.connections)
     all.push_back(fmt::format("{} connections stand", r.connections));
   return all;
@@ -159,12 +173,14 @@ void print_text(const Row& row, const RowResult& r, const std::vector<std::strin
   fmt::print(
       "{:<9} {:>7}/s {:>4} s | lost {:>4} | to ib {:>6} to eth {:>6} | new {:>6} {:>6} {:>6} "
       "router "
-      "{:>6} | joins {:>6} igmp {:>6} | too big {:>6} | peers {:>6} | cli {:>6} | turn {:>5.2f} ms "
+      "{:>6} | joins {:>6} igmp {:>6} | too big {:>6} | peers {:>6} conns {:>4} {:>4} on them "
+      "{:>6} | cli {:>6} | turn {:>5.2f} ms "
       "{:>3} msgs | free {:>5.1f} % | +{} MiB | {}\n",
       row.name, r.rate, r.time / 1s, o.lost_neighbours, share_text(o.to_cable),
       share_text(o.to_ethernet), share_text(o.first_1s), share_text(o.first_3s),
       share_text(o.resolved), share_text(o.found), share_text(o.joins), share_text(o.reports),
-      share_text(o.too_big), share_text(r.peers), share_text(o.commands),
+      share_text(o.too_big), share_text(r.peers), r.connections_before, r.connections,
+      share_text(r.connected), share_text(o.commands),
       std::chrono::duration<double, std::milli>(r.figures.longest_turn).count(),
       r.figures.most_messages, 100.0 * r.figures.least_free / r.mbufs, r.growth >> 20,
       faults.empty() ? "ok" : "NOT KEPT");
@@ -184,12 +200,14 @@ void print_json(const Row& row, const RowResult& r, const std::vector<std::strin
       "{}, "
       "\"to_ipoib\": {}, \"to_ethernet\": {}, \"new_first_1s\": {}, \"new_first_3s\": {}, "
       "\"new_reached_3s\": {}, \"router_found_3s\": {}, \"joins_1s\": {}, \"reports_1s\": {}, "
-      "\"too_big\": {}, \"peers_5s\": {}, \"commands_100ms\": {}, \"longest_turn_ms\": {:.3f}, "
+      "\"too_big\": {}, \"peers_5s\": {}, \"connections_before\": {}, \"connections_after\": {}, "
+      "\"on_connections\": {}, \"commands_100ms\": {}, \"longest_turn_ms\": {:.3f}, "
       "\"most_messages\": {}, \"free_mbufs\": {:.4f}, \"growth_octets\": {}, \"queue_pairs\": {}, "
       "\"missed\": {}, \"broken\": [{}]}}\n",
       row.name, row.what, r.rate, r.time / 1s, o.lost_neighbours, share(o.to_cable),
       share(o.to_ethernet), share(o.first_1s), share(o.first_3s), share(o.resolved), share(o.found),
-      share(o.joins), share(o.reports), share(o.too_big), share(r.peers), share(o.commands),
+      share(o.joins), share(o.reports), share(o.too_big), share(r.peers), r.connections_before,
+      r.connections, share(r.connected), share(o.commands),
       std::chrono::duration<double, std::milli>(r.figures.longest_turn).count(),
       r.figures.most_messages, static_cast<double>(r.figures.least_free) / r.mbufs, r.growth,
       r.figures.queue_pairs, r.figures.missed, list);

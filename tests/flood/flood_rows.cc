@@ -10,11 +10,15 @@
 #include "tests/flood/cm_floods.h"
 #include "tests/flood/ip_floods.h"
 #include "tests/flood/mad_floods.h"
+#include "tests/flood/rc_floods.h"
 
 namespace ipoib::flood {
 namespace {
 
 using namespace std::chrono_literals;
+
+/// Room for the 4,096 connections of A8, and for those of honest hosts.
+constexpr std::size_t kConnections = 5'000;
 
 std::vector<Row> make_rows() {
   std::vector<Row> all;
@@ -115,13 +119,23 @@ std::vector<Row> make_rows() {
        .config = {.connected = true},
        .limits = stolen,
        .make = [](FloodNode& node, SimHosts&) { return requests(node, Names::kOfOthers); }});
+  Limits on_connections{.resolved = 99, .joins = 99, .connected = 100};
+  on_connections.least_connections = 4096;
   add({.name = "A8",
-       .what = "messages that never end, on connections of 400 ports with a path MTU of 256",
+       .what = "messages that never end, on 4,096 connections with a path MTU of 256",
        .rate = 100'000,
        .short_rate = 50'000,
-       .config = {.connected = true},
-       .limits = {.resolved = 99, .joins = 99, .least_connections = 30},
+       .config = {.connected = true, .max_connections = kConnections},
+       .connected_hosts = true,
+       .limits = on_connections,
        .make = half_messages});
+  on_connections.least_connections = 256;
+  add({.name = "A8-rnr",
+       .what = "packets to 256 hosts that answer each packet on a connection by RNR",
+       .config = {.connected = true},
+       .connected_hosts = true,
+       .limits = on_connections,
+       .make = never_ready});
 
   // Packets that the node answers.
   const Limits answers{.resolved = 99, .joins = 99, .reports = 100, .too_big = 99};

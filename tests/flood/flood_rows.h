@@ -34,7 +34,8 @@ struct Limits {
   Duration turn = std::chrono::milliseconds(20);
   std::size_t growth = std::size_t{64} << 20;   ///< Octets of resident memory.
   std::optional<std::size_t> connections = {};  ///< Most connections at the end.
-  std::size_t least_connections = 0;            ///< At the end.
+  std::size_t least_connections = 0;            ///< When the flood begins.
+  double connected = 0;                         ///< Packets to honest hosts on their connections.
 };
 
 struct Row {
@@ -46,7 +47,8 @@ struct Row {
   FloodNodeConfig config{};
   bool reports = false;  ///< Hosts report groups by IGMP.
   bool long_packets = false;
-  bool peers = false;  ///< Honest peers request connections.
+  bool peers = false;            ///< Honest peers request connections.
+  bool connected_hosts = false;  ///< Honest hosts have connections and receive on them.
   Limits limits{};
   std::function<Flood(FloodNode&, SimHosts&)> make{};
 };

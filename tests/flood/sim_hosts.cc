@@ -20,15 +20,12 @@ constexpr unsigned kPerNet = 250;
 /// solicitations.
 constexpr std::uint64_t kHostId = 2;
 constexpr std::uint8_t kScope = 2;
+/// Octets of the longest frame.
+constexpr std::size_t kLongest = 4'200;
+constexpr unsigned kRcOpcodes = 0x20;  ///< RC's are below.
 
 std::uint64_t low_half(const IpAddr& addr) {
   return wire::read<wire::Be64>(addr.bytes, 8)->host();
-}
-
-wire::HwAddr hw_of(const Host& host) {
-  if (host.side == Side::kEthernet) return host.mac();
-  const CablePort port = host.port();
-  return wire::LinkAddr{0, wire::Be24{port.qpn}, port.gid};
 }
 
 wire::LinkKind kind_of(Side side) {
@@ -100,6 +97,13 @@ SimHosts::SimHosts(FloodNode& node) : node_{node} {
   if (broadcast_mlid_ == 0) throw std::runtime_error("there is no broadcast group");
 }
 
+wire::HwAddr SimHosts::hw_of(const Host& host) const {
+  if (host.side == Side::kEthernet) return host.mac();
+  const CablePort port = host.port();
+  const std::uint8_t flags = connected_.contains(host.number) ? wire::LinkAddr::kFlagRc : 0;
+  return wire::LinkAddr{flags, wire::Be24{port.qpn}, port.gid};
+}
+
 void SimHosts::send_mad(const Host& from, std::span<const std::byte, wire::kMadLen> mad) {
   node_.give(Side::kCable, mad_frame(from.port(), FloodNode::kLid, mad));
 }
@@ -135,9 +139,11 @@ void SimHosts::ask_for_router(const Host& host) {
 void SimHosts::receive() {
   for (const Side side : {Side::kEthernet, Side::kCable}) {
     while (rte_mbuf* const m = node_.take(side)) {
-      const std::span octets{rte_pktmbuf_mtod(m, const std::byte*), m->data_len};
-      if (m->nb_segs == 1)
-        side == Side::kEthernet ? receive_ethernet(octets) : receive_cable(octets);
+      std::array<std::byte, kLongest> copy;
+      const auto* const first = static_cast<const std::byte*>(
+          m->pkt_len <= copy.size() ? rte_pktmbuf_read(m, 0, m->pkt_len, copy.data()) : nullptr);
+      const std::span octets{first, first == nullptr ? 0 : m->pkt_len};
+      side == Side::kEthernet ? receive_ethernet(octets) : receive_cable(octets);
       rte_pktmbuf_free(m);
     }
   }
@@ -149,10 +155,13 @@ void SimHosts::receive_ethernet(std::span<const std::byte> frame) {
 }
 
 void SimHosts::receive_cable(std::span<const std::byte> frame) {
+  if (frame.size() < kEthHead) return;
+  wire::IbaFrame packet;
+  if (wire::parse_iba(frame.subspan(kEthHead), packet) == wire::FrameError::kNone &&
+      packet.bth.opcode < kRcOpcodes)
+    return on_rc(packet, frame.subspan(kEthHead + packet.body, packet.body_len));
   wire::UdFrame f;
-  if (frame.size() < kEthHead ||
-      wire::parse_ud(frame.subspan(kEthHead), f) != wire::FrameError::kNone)
-    return;
+  if (wire::parse_ud(frame.subspan(kEthHead), f) != wire::FrameError::kNone) return;
   const auto payload = frame.subspan(kEthHead + f.payload, f.payload_len);
   if (f.iba.bth.dest_qp.host() == 1) {
     const std::uint16_t lid = f.iba.lrh.dlid.host();

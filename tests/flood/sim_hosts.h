@@ -8,11 +8,14 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/wire/arp.h"
+#include "lib/wire/frame.h"
+#include "lib/wire/hw_addr.h"
 #include "lib/wire/ip.h"
 #include "lib/wire/nd.h"
 #include "lib/wire/sa_records.h"
@@ -43,6 +46,12 @@ class SimHosts {
 
   /// Adds the next host of a side. It answers from now on.
   Host add(Side side) { return {side, count_[index(side)]++}; }
+  /// Such a host on the cable, whose address says that it has connections.
+  Host add_connected() {
+    const Host host = add(Side::kCable);
+    connected_.insert(host.number);
+    return host;
+  }
   [[nodiscard]] unsigned count(Side side) const { return count_[index(side)]; }
 
   /// Asks the subnet administrator for membership of the broadcast group, and of the group for
@@ -69,11 +78,16 @@ class SimHosts {
   std::function<void(unsigned, std::span<const std::byte>)> on_mad =
       [](unsigned, std::span<const std::byte>) {};
 
+  /// A packet of a connection to a port on the cable, and its octets behind the BTH.
+  std::function<void(const wire::IbaFrame&, std::span<const std::byte>)> on_rc =
+      [](const wire::IbaFrame&, std::span<const std::byte>) {};
+
   [[nodiscard]] std::uint16_t broadcast_mlid() const { return broadcast_mlid_; }
 
  private:
   static std::size_t index(Side side) { return static_cast<std::size_t>(side); }
   [[nodiscard]] bool present(const Host& host) const { return host.number < count(host.side); }
+  [[nodiscard]] wire::HwAddr hw_of(const Host& host) const;
   void receive_ethernet(std::span<const std::byte> frame);
   void receive_cable(std::span<const std::byte> frame);
   void answer_arp(Side side, const wire::Arp& arp);
@@ -85,6 +99,7 @@ class SimHosts {
 
   FloodNode& node_;
   std::array<unsigned, 2> count_{};
+  std::set<unsigned> connected_;  ///< Numbers of hosts.
   std::uint16_t broadcast_mlid_ = 0;
 };
 
