@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/flood/cm_floods.h"
 
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -14,14 +15,120 @@ using namespace std::chrono_literals;
 
 constexpr std::uint32_t kPeerMtu = 65'524;
 constexpr std::uint16_t kFirstStranger = 0x8000;
+/// Established hosts that request no connection, because honest ones begin with the first.
+constexpr unsigned kFirstForger = 400, kForgers = 100;
 
-/// The reply in a MAD, if it is one.
-std::optional<wire::CmRep> reply_of(std::span<const std::byte> octets) {
-  wire::CmMad mad;
-  if (wire::parse_cm_mad(octets, mad) != wire::CmError::kNone ||
-      mad.hdr.attr_id.host() != static_cast<std::uint16_t>(wire::CmAttr::kRep))
-    return std::nullopt;
-  return wire::cm_message<wire::CmRep>(mad);
+/// Sends messages in the names of connections that stand.
+class Forger {
+ public:
+  explicit Forger(FloodNode& node) : node_{node} {}
+  void send();
+
+ private:
+  static constexpr unsigned kLookEvery = 5'000;
+  static constexpr unsigned kKinds = 11;
+
+  /// The IDs of both ends, and the queue pair of the node.
+  struct Names {
+    std::uint32_t peer = 0, node = 0, qpn = 0;
+    unsigned number = 0;  ///< The number of the host with the other end.
+  };
+  void look();
+  [[nodiscard]] wire::CmMad message(unsigned kind, const Names& names, const CablePort& port);
+
+  FloodNode& node_;
+  std::vector<Names> known_;
+  Random random_{8};
+  std::uint32_t sent_ = 0;
+};
+
+void Forger::look() {
+  known_.clear();
+  for (const auto& c : node_.faces().view.connections("")) {
+    // The ID of a request is in the QPN, and that of a peer is one more than its number.
+    Names names{.peer = c.peer_qpn & 0xf'ffff, .node = c.handle, .qpn = c.qpn};
+    if (names.peer <= Participants::kEstablished) names.number = names.peer - 1;
+    for (const auto& addr : c.neighbours)
+      if (const auto host = host_with(addr)) names.number = host->number;
+    known_.push_back(names);
+  }
+}
+
+wire::CmMad Forger::message(unsigned kind, const Names& names, const CablePort& port) {
+  const std::uint64_t tid = random_.next();
+  const auto of = [&](auto message) {
+    message.local_id.set(names.peer);
+    message.remote_id.set(names.node);
+    return message;
+  };
+  const auto about = static_cast<wire::CmAbout>(random_.below(3));
+  switch (kind) {
+    case 0: {
+      const Host other{Side::kCable, names.number};
+      return request_of(node_, port, other.port(), names.peer);
+    }
+    case 1: {
+      auto rep = of(wire::CmRep{});
+      rep.local_qpn.set(0x10'0000 + names.peer);
+      return wire::make_cm_mad(tid, rep);
+    }
+    case 2: return wire::make_cm_mad(tid, of(wire::CmRtu{}));
+    case 3: {
+      auto rej = of(wire::CmRej{});
+      rej.set_about(about);
+      rej.reason.set(static_cast<std::uint16_t>(1 + random_.below(33)));
+      rej.set_info(wire::bytes_of(wire::Be64{Host{Side::kCable, names.number}.port().gid.guid()}));
+      return wire::make_cm_mad(tid, rej);
+    }
+    case 4: {
+      auto dreq = of(wire::CmDreq{});
+      dreq.remote_qpn.set(names.qpn);
+      return wire::make_cm_mad(tid, dreq);
+    }
+    case 5: return wire::make_cm_mad(tid, of(wire::CmDrep{}));
+    case 6: {
+      auto mra = of(wire::CmMra{});
+      mra.set_about(about);
+      mra.set_service_timeout(31);
+      return wire::make_cm_mad(tid, mra);
+    }
+    case 7: {
+      auto lap = of(wire::CmLap{});
+      lap.remote_qpn.set(names.qpn);
+      lap.local_lid.set(port.lid);
+      lap.remote_lid.set(FloodNode::kLid);
+      return wire::make_cm_mad(tid, lap);
+    }
+    case 8: return wire::make_cm_mad(tid, of(wire::CmApr{}));
+    case 9: {
+      wire::CmSidrReq sidr{};
+      sidr.request_id.set(names.peer);
+      sidr.service_id.set(wire::ipoib_service_id(wire::ServiceIdForm::kIetf, node_.qpn(0)));
+      return wire::make_cm_mad(tid, sidr);
+    }
+    default: break;
+  }
+  wire::CmSidrRep sidr{};
+  sidr.request_id.set(names.node);
+  sidr.qpn.set(names.qpn);
+  return wire::make_cm_mad(tid, sidr);
+}
+
+void Forger::send() {
+  if (sent_ % kLookEvery == 0) look();
+  const unsigned kind = sent_++ % kKinds;
+  Names names{.peer = static_cast<std::uint32_t>(random_.next()),
+              .node = static_cast<std::uint32_t>(random_.next()),
+              .qpn = random_.below(0x100'0000),
+              .number = random_.below(Participants::kEstablished)};
+  if (!known_.empty() && random_.below(4) != 0)
+    names = known_[random_.below(static_cast<std::uint32_t>(known_.size()))];
+  // A stranger, or a port that the administrator knows.
+  CablePort port{static_cast<std::uint16_t>(kFirstStranger + random_.below(1000)), 1, {}};
+  if (random_.below(2) != 0)
+    port = Host{Side::kCable, kFirstForger + random_.below(kForgers)}.port();
+  const wire::CmMad mad = message(kind, names, port);
+  node_.give(Side::kCable, mad_frame(port, FloodNode::kLid, wire::bytes_of(mad)));
 }
 
 }  // namespace
@@ -74,6 +181,10 @@ Flood requests(FloodNode& node, Names names) {
   };
 }
 
+Flood forged_messages(FloodNode& node) {
+  return [forger = std::make_shared<Forger>(node)] { forger->send(); };
+}
+
 Peers::Peers(FloodNode& node, SimHosts& hosts) : node_{node}, hosts_{hosts}, due_{node.now()} {
   also_on_mad(hosts, [this](unsigned number, std::span<const std::byte> octets) {
     on_mad(number, octets);
@@ -81,7 +192,11 @@ Peers::Peers(FloodNode& node, SimHosts& hosts) : node_{node}, hosts_{hosts}, due
 }
 
 void Peers::on_mad(unsigned number, std::span<const std::byte> octets) {
-  const auto rep = reply_of(octets);
+  if (const auto dreq = message_of<wire::CmDreq>(octets)) {
+    ended_ += dreq->remote_id.host() == number + 1 ? 1 : 0;
+    return;
+  }
+  const auto rep = message_of<wire::CmRep>(octets);
   if (!rep) return;
   for (Peer& peer : peers_) {
     if (peer.number != number || rep->remote_id.host() != number + 1) continue;

@@ -21,6 +21,10 @@ enum class Names : std::uint8_t { kMadeUp, kOwn, kOfOthers };
 /// Acceptable requests, except for their names.
 Flood requests(FloodNode& node, Names names);
 
+/// Every kind of message of communication management, from ports that have no connection. They have
+/// the IDs and names of connections that stand, or random IDs.
+Flood forged_messages(FloodNode& node);
+
 /// A request for a connection of a port in the name of an interface.
 [[nodiscard]] wire::CmMad request_of(FloodNode& node, const CablePort& port, const CablePort& name,
                                      std::uint32_t id);
@@ -34,6 +38,8 @@ class Peers {
   void wind_down() { winding_down_ = true; }
   /// Connections that stood within five seconds.
   [[nodiscard]] Share outcome() const;
+  /// Number of connections that the node ended.
+  [[nodiscard]] std::size_t ended() const { return ended_; }
 
  private:
   struct Peer {
@@ -48,6 +54,7 @@ class Peers {
   FloodNode& node_;
   SimHosts& hosts_;
   std::vector<Peer> peers_;
+  std::size_t ended_ = 0;
   TimePoint due_{};
   bool winding_down_ = false;
 };

@@ -56,6 +56,7 @@ struct RowResult {
   Share connected;
   unsigned mbufs = 0;
   std::size_t growth = 0;
+  std::size_t ended = 0;  ///< Connections of honest hosts.
   std::size_t connections_before = 0;
   std::size_t connections = 0;
   std::uint32_t rate = 0;
@@ -124,6 +125,7 @@ RowResult run(const Row& row, const Options& options) {
   result.figures = node.figures();
   if (peers) result.peers = peers->outcome();
   if (connected) result.connected = connected->outcome();
+  result.ended = (peers ? peers->ended() : 0) + (connected ? connected->ended() : 0);
   result.mbufs = node.mbufs();
   result.connections = count_connections();
   return result;
@@ -156,6 +158,8 @@ std::vector<std::string> broken(const Row& row, const RowResult& r) {
         fmt::format("a turn took {:.1f} ms",
                     std::chrono::duration<double, std::milli>(r.figures.longest_turn).count()));
   if (r.growth > limits.growth) all.push_back(fmt::format("memory grew by {} MiB", r.growth >> 20));
+  if (r.ended > limits.ended)
+    all.push_back(fmt::format("{} connections of honest hosts ended", r.ended));
   if (r.connections_before < limits.least_connections)
     all.push_back(fmt::format("{} connections instead of {}", r.connections_before,
                               limits.least_connections));

@@ -119,6 +119,18 @@ std::vector<Row> make_rows() {
        .config = {.connected = true},
        .limits = stolen,
        .make = [](FloodNode& node, SimHosts&) { return requests(node, Names::kOfOthers); }});
+  Limits forged = connections;
+  forged.connected = 100;
+  forged.least_connections = 20;
+  add({.name = "A9-cm",
+       .what = "messages of all kinds with the IDs of honest connections, from other ports",
+       .rate = 50'000,
+       .short_rate = 20'000,
+       .config = {.connected = true},
+       .peers = true,
+       .connected_hosts = true,
+       .limits = forged,
+       .make = [](FloodNode& node, SimHosts&) { return forged_messages(node); }});
   Limits on_connections{.resolved = 99, .joins = 99, .connected = 100};
   on_connections.least_connections = 4096;
   add({.name = "A8",

@@ -35,6 +35,7 @@ struct Limits {
   std::size_t growth = std::size_t{64} << 20;   ///< Octets of resident memory.
   std::optional<std::size_t> connections = {};  ///< Most connections at the end.
   std::size_t least_connections = 0;            ///< When the flood begins.
+  std::size_t ended = 0;                        ///< Connections of honest hosts.
   double connected = 0;                         ///< Packets to honest hosts on their connections.
 };
 

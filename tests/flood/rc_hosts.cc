@@ -23,15 +23,6 @@ constexpr std::uint32_t kMark = 0x7263;  ///< Kind of the marks of ConnectedHost
 constexpr unsigned kHonest = 20;
 constexpr Duration kHonestPace = 1ms;
 
-template <class T>
-std::optional<T> message_of(std::span<const std::byte> octets) {
-  wire::CmMad mad;
-  if (wire::parse_cm_mad(octets, mad) != wire::CmError::kNone ||
-      mad.hdr.attr_id.host() != static_cast<std::uint16_t>(T::kAttr))
-    return std::nullopt;
-  return wire::cm_message<T>(mad);
-}
-
 }  // namespace
 
 void also_on_mad(SimHosts& hosts, std::function<void(unsigned, std::span<const std::byte>)> also) {
@@ -147,6 +138,7 @@ void RcConnections::on_mad(unsigned number, std::span<const std::byte> octets) {
   } else if (const auto dreq = message_of<wire::CmDreq>(octets)) {
     Connection* const c = with(dreq->remote_id.host());
     if (c == nullptr) return;
+    ++ended_;
     const wire::CmDrep drep{
         .local_id = dreq->remote_id, .remote_id = dreq->local_id, .private_data = {}};
     hosts_.send_mad(host, wire::bytes_of(wire::make_cm_mad(1, drep)));

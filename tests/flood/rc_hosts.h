@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,6 +20,16 @@ namespace ipoib::flood {
 
 /// Adds a receiver of MADs in front of those that there are.
 void also_on_mad(SimHosts& hosts, std::function<void(unsigned, std::span<const std::byte>)> also);
+
+/// The message in a MAD, if it is one of this kind.
+template <class T>
+std::optional<T> message_of(std::span<const std::byte> octets) {
+  wire::CmMad mad;
+  if (wire::parse_cm_mad(octets, mad) != wire::CmError::kNone ||
+      mad.hdr.attr_id.host() != static_cast<std::uint16_t>(T::kAttr))
+    return std::nullopt;
+  return wire::cm_message<T>(mad);
+}
 
 /// A packet of a connection, to a queue pair of the node. The ICRC is zero, as the node does not check
 /// it. `payload`: from behind the BTH on.
@@ -59,6 +71,8 @@ class RcConnections {
   void settle();
   /// Requests that have no answer are repeated.
   void renew();
+  /// Number of connections that the node ended.
+  [[nodiscard]] std::size_t ended() const { return ended_; }
   [[nodiscard]] std::vector<Connection>& all() { return all_; }
   /// The connection to whose queue pair the packet goes; null: none.
   [[nodiscard]] Connection* find(const wire::IbaFrame& packet);
@@ -75,6 +89,7 @@ class RcConnections {
   std::vector<Connection> all_;
   std::vector<std::size_t> by_id_;  ///< Index of a connection, from the first ID on.
   TimePoint renewed_{};
+  std::size_t ended_ = 0;
 };
 
 /// Honest hosts that acknowledge what the node sends on their connections.
@@ -90,6 +105,8 @@ class ConnectedHosts {
   void wind_down() { winding_down_ = true; }
   /// Packets that arrived on the connections.
   [[nodiscard]] Share outcome() const { return share_; }
+  /// Number of connections that the node ended.
+  [[nodiscard]] std::size_t ended() const { return connections_.ended(); }
 
  private:
   void on_rc(const wire::IbaFrame& packet, std::span<const std::byte> body);
