@@ -78,6 +78,7 @@ mgmt::NodeConfig FloodNode::config(const FloodNodeConfig& wanted) const {
     link.addresses = {prefix(wire::IpAddr::v4(ib_ip(j)), 16),
                       prefix(ip6(Side::kCable, j, kOwnId), 64)};
     if (wanted.connected) link.mode = mgmt::LinkMode::kConnected;
+    link.connection.rnr_retry = wanted.rnr_retry;
     link.connection.max_connections = wanted.max_connections;
     link.ip.multicast_router = wanted.multicast_router;
     c.links.push_back(link);

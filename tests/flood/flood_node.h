@@ -36,6 +36,7 @@ struct FloodNodeConfig {
   unsigned links = 1;  ///< Partitions of the one HCA.
   bool connected = false;
   std::size_t max_connections = 4096;  ///< The limit of each link.
+  std::uint8_t rnr_retry = 6;          ///< The option of each link; 7: for ever.
   bool multicast_router = false;
   Duration queue_pair_cost{};  ///< The device needs it for each connected queue pair.
   /// Time after which a neighbour is probed. Short in a short run, so that all are probed in it.

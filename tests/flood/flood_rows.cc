@@ -142,12 +142,16 @@ std::vector<Row> make_rows() {
        .limits = on_connections,
        .make = half_messages});
   on_connections.least_connections = 256;
-  add({.name = "A8-rnr",
-       .what = "packets to 256 hosts that answer each packet on a connection by RNR",
-       .config = {.connected = true},
-       .connected_hosts = true,
-       .limits = on_connections,
-       .make = never_ready});
+  for (const auto& [name, retry] :
+       std::array<std::pair<const char*, std::uint8_t>, 2>{{{"A8-rnr", 6}, {"A8-rnr7", 7}}}) {
+    add({.name = name,
+         .what = retry == 7 ? "the same, if the node repeats packets for ever"
+                            : "packets to 256 hosts that answer each packet on a connection by RNR",
+         .config = {.connected = true, .rnr_retry = retry},
+         .connected_hosts = true,
+         .limits = on_connections,
+         .make = never_ready});
+  }
 
   // Packets that the node answers.
   const Limits answers{.resolved = 99, .joins = 99, .reports = 100, .too_big = 99};

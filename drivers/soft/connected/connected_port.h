@@ -97,9 +97,6 @@ struct ConnectedPortConfig {
 class alignas(64) ConnectedPort {
  public:
   static constexpr std::uint16_t kBurst = UdDatapath::kBurst;
-  /// Packets in flight per queue: enough for 50 Gb/s over 80 us with an MTU of 2,048, and no more
-  /// than cables can queue.
-  static constexpr std::int32_t kWindow = 256;
   /// Number of packets between two ACK requests of a long message; a power of two.
   static constexpr std::uint32_t kAckEvery = 16;
   /// A message that is incomplete after this time is given up: retransmits of its packets take

@@ -113,7 +113,7 @@ bool ConnectedPort::send(SoftConnectedQueue& q) noexcept {
   if (r.psn == r.end || r.waiting) return true;
   bool blocked = false;
   for (unsigned n = 0; r.psn != r.end && !blocked; ++n) {
-    if (q.reliable() && wire::psn_diff(r.psn, r.una) >= kWindow) break;
+    if (q.reliable() && wire::psn_diff(r.psn, r.una) >= r.window) break;
     blocked = n == kBurst || !has_room() || !send_packet(q);
   }
   if (q.reliable() && !q.armed()) restart_timer(q);
@@ -128,7 +128,7 @@ bool ConnectedPort::send_packet(SoftConnectedQueue& q) noexcept {
   const SendPart part{.begins = number == 0, .ends = number + 1 == slot.packets};
   const std::uint32_t offset = number * q.mtu;
   const std::uint32_t len = std::min(q.mtu, slot.m->pkt_len - offset);
-  const bool last_of_window = wire::psn_diff(r.psn, r.una) == kWindow - 1;
+  const bool last_of_window = wire::psn_diff(r.psn, r.una) == r.window - 1;
   const bool ack = q.reliable() && (part.ends || last_of_window || (r.psn + 1) % kAckEvery == 0);
   if (r.segment == nullptr) {
     r.segment_at = offset;

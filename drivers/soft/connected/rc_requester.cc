@@ -62,6 +62,7 @@ bool ConnectedPort::retire(SoftConnectedQueue& q, std::uint32_t una) noexcept {
   r.una = una;
   r.retries_left = q.retry_count;
   r.rnr_left = q.rnr_retry;
+  r.window = Requester::kWindow;
   // After going back: packets that were to be retransmitted have arrived after all.
   if (wire::psn_diff(una, r.psn) > 0) {
     r.waiting = false;
@@ -95,6 +96,8 @@ void ConnectedPort::rnr_nak(SoftConnectedQueue& q, std::uint8_t timer) noexcept 
   if (r.rnr_left != kRnrForEver) --r.rnr_left;
   go_back(q, r.una);
   r.waiting = true;
+  // The peer drops all packets behind the oldest until it takes that.
+  r.window = 1;
   timers_.arm(q, hca_.tsc() + tsc_of_ns(wire::rnr_timer_ns(timer), config_.tsc_hz));
 }
 

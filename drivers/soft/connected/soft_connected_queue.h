@@ -29,6 +29,10 @@ struct SendSlot {
 /// Sending half. Slots [head, at) are sent and (RC) not acknowledged, slot `at` is being sent,
 /// slots up to tail wait. PSNs: una <= psn <= end, and psn <= max.
 struct Requester {
+  /// Packets in flight per queue: enough for 50 Gb/s over 80 us with an MTU of 2,048, and no more
+  /// than cables can queue.
+  static constexpr std::int32_t kWindow = 256;
+
   std::unique_ptr<SendSlot[]> slots;
   std::uint32_t mask = 0;
   std::uint32_t head = 0, at = 0, tail = 0;
@@ -43,6 +47,8 @@ struct Requester {
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_left = 0;
   bool waiting = false;  ///< Suspended for the time that an RNR NAK asked for.
+  /// Packets that may be without an ACK: one, while the peer has no buffer for the oldest.
+  std::int32_t window = kWindow;
 
   [[nodiscard]] SendSlot& slot(std::uint32_t i) const noexcept { return slots[i & mask]; }
   [[nodiscard]] bool full() const noexcept { return tail - head > mask; }
