@@ -181,6 +181,7 @@ Json counters_json(const mgmt::LinkInfo& link) {
                    {"path_queries", c.path_queries},
                    {"path_failures", c.path_failures},
                    {"paths_refused", c.paths_refused},
+                   {"path_claims_refused", c.path_claims_refused},
                    {"arp_sent", c.arp_sent},
                    {"arp_received", c.arp_received},
                    {"arp_invalid", c.arp_invalid},

@@ -209,6 +209,9 @@ struct LinkCounters {
   /// A port had too many paths with Q_Keys of their own: the new one was refused, or one that only
   /// another host had spoken of was ended.
   std::uint64_t paths_refused = 0;
+  /// A request for a connection named a GID without a path, and PathTable::kMaxClaimed such paths were
+  /// being resolved. Counted each time that the request is looked at.
+  std::uint64_t path_claims_refused = 0;
   std::uint64_t arp_sent = 0, arp_received = 0, arp_invalid = 0, address_conflicts = 0;
   /// Claims of other hosts' addresses that were not accepted, ARP and ND.
   std::uint64_t contradictions = 0;

@@ -125,7 +125,10 @@ bool PathTable::is_answered(const wire::Gid& gid, TimePoint since, TimePoint now
   Path* found = find(gid);
   if (found == nullptr) {
     found = make_claimed(gid, now);
-    if (found == nullptr) return false;
+    if (found == nullptr) {
+      ++counters_.path_claims_refused;
+      return false;
+    }
   }
   Path& p = *found;
   if (p.pinned || p.answered_at >= since) return true;

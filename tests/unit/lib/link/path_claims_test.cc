@@ -125,6 +125,18 @@ TEST_F(PathClaims, P16_ClaimsEndNoPathInUse) {
   table.unpin(gid(0xc));
 }
 
+/// A claim that finds no place is counted.
+TEST_F(PathClaims, P16_ClaimsWithoutAPlaceAreCounted) {
+  sim.sa.silent = true;
+  for (std::uint64_t i = 0; i < PathTable::kMaxClaimed; ++i)
+    EXPECT_FALSE(table.is_answered(gid(0xbad0'0000 + i), sim.now, sim.now));
+  EXPECT_EQ(counters.path_claims_refused, 0U);
+  EXPECT_FALSE(table.is_answered(gid(0xbad0'0000), sim.now, sim.now)) << "it has a place";
+  EXPECT_EQ(counters.path_claims_refused, 0U);
+  EXPECT_FALSE(table.is_answered(gid(0xb), sim.now, sim.now));
+  EXPECT_EQ(counters.path_claims_refused, 1U);
+}
+
 /// Neighbours are not kept waiting by a flood of claims.
 TEST_F(PathClaims, P16_ClaimsLeaveTheQueriesOfTheNodeTheirPlace) {
   sim.sa_delay = 50ms;
