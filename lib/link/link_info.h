@@ -228,7 +228,7 @@ struct LinkCounters {
   std::uint64_t group_leaves_sent = 0;
   std::uint64_t group_leaves_failed = 0;  ///< Not answered.
   std::uint64_t group_lists_failed = 0;   ///< Multicast router: failed queries of all groups.
-  std::uint64_t group_refused_local = 0;  ///< The table of groups is full.
+  std::uint64_t group_refused_local = 0;  ///< The table has no place for one more group.
   std::uint64_t subscriptions_failed = 0;
   std::uint64_t neighbours_moved = 0;  ///< To the queue pairs of idler workers.
   RarpCounters rarp;

@@ -112,10 +112,18 @@ struct Group {
   std::vector<GroupFrame> frames;  ///< Waiting.
   TimePoint frames_expire = kNever;
 
-  TimePoint wake = kNever;  ///< Position in the order of timers.
+  TimePoint wake = kNever;    ///< Position in the order of timers.
+  TimePoint absent = kNever;  ///< Position in the order of groups that give their places up.
+  /// The first sender, while the group has one of the places for groups of which only packets say
+  /// that they may exist.
+  std::optional<wire::IpAddr> asker;
 
   [[nodiscard]] bool sending() const {
     return !senders.empty() || own_used.has_value() || dependents > 0;
+  }
+  /// Only packets that are forwarded need it.
+  [[nodiscard]] bool by_data() const {
+    return listeners.empty() && !routed && dependents == 0 && !own_used;
   }
   [[nodiscard]] bool needed() const { return !listeners.empty() || routed || sending(); }
   [[nodiscard]] bool busy() const {

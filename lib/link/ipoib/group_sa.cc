@@ -36,6 +36,10 @@ void GroupTable::ask(Group& g, TimePoint now) {
     return;
   }
   if (!may_ask(g.ask_at, now)) return;
+  if (g.by_data() && !queries_of_data_.allow(now)) {
+    g.ask_at = now + jitter_.around(kTurn, 50);
+    return;
+  }
   g.ask_at = kNever;
   g.last_ask = now;
   ++queries_;

@@ -22,6 +22,14 @@ constexpr Duration kRejoinSpacing = std::chrono::milliseconds(2);
 constexpr Duration kReportSpread = std::chrono::milliseconds(50);
 /// After an SA lost its state, members that create groups join before those that only send to them.
 constexpr Duration kSendersDelay = std::chrono::milliseconds(500);
+/// The rate and the burst of queries for groups that only forwarded packets name: a host can send to
+/// any number of groups.
+constexpr Duration kDataInterval = std::chrono::milliseconds(2);
+constexpr std::uint32_t kDataBurst = 256;
+/// Such groups that are not resolved yet. A sender gets at most as many as are left for others.
+constexpr std::size_t kPlaces = 256;
+/// A group is known to be absent for this long at least, even if others need its place.
+constexpr Duration kAbsentSeen = std::chrono::seconds(3);
 /// Time for the last leave to reach the SA.
 constexpr Duration kRenameDelay = std::chrono::milliseconds(20);
 constexpr Duration kHandleRetry = std::chrono::seconds(1);
@@ -50,7 +58,8 @@ GroupTable::GroupTable(const LinkConfig& config, LinkActions& actions, Neighbour
       jitter_{seed},
       spread_{seed ^ 1},
       log_limit_{kLogInterval},
-      groups_{0, KeyedHash{seed}} {}
+      groups_{0, KeyedHash{seed}},
+      queries_of_data_{kDataInterval, kDataBurst} {}
 
 GroupTable::~GroupTable() {
   for (auto& [mgid, g] : groups_) drop_requests(g);
@@ -106,7 +115,38 @@ void GroupTable::drop_requests(Group& g) {
     drop_request(*id);
 }
 
+/// True if the table takes one more group. At its limit, the group that has been absent for the
+/// longest time is forgotten, if only forwarded packets need it.
+bool GroupTable::make_room(TimePoint now) {
+  if (groups_.size() < 2 * config_.group.max_groups) return true;
+  const auto oldest = absent_.due(now - kAbsentSeen);
+  if (!oldest) return false;
+  Group& g = *find(*oldest);
+  depend_on_routers(g, false, now);
+  erase(g);
+  return true;
+}
+
+bool GroupTable::take_place(const wire::IpAddr& asker) {
+  const auto it = places_.find(asker);
+  const std::size_t own = it == places_.end() ? 0 : it->second;
+  if (own >= kPlaces - places_taken_) return false;
+  ++places_[asker];
+  ++places_taken_;
+  return true;
+}
+
+void GroupTable::give_place_back(Group& g) {
+  if (!g.asker) return;
+  const auto it = places_.find(*g.asker);
+  if (--it->second == 0) places_.erase(it);
+  --places_taken_;
+  g.asker.reset();
+}
+
 void GroupTable::erase(Group& g) {
+  give_place_back(g);
+  absent_.set(g.mgid, g.absent, kNever);
   drop_requests(g);
   detach(g);
   senders_.clear(g, Drop::kLinkDown);
@@ -119,6 +159,10 @@ void GroupTable::reconsider(Group& g, TimePoint at) {
 }
 
 void GroupTable::schedule(Group& g, TimePoint now) {
+  if (g.presence != Presence::kUnknown || g.member() || !g.by_data()) give_place_back(g);
+  const bool useless = g.presence == Presence::kAbsent && g.delivery == GroupDelivery::kNone &&
+                       g.by_data() && !g.busy() && !g.sa_registered();
+  absent_.set(g.mgid, g.absent, useless ? std::min(g.absent, now) : kNever);
   auto due = kNever;
   for (const auto* m : {&g.full, &g.non, &g.send})
     if (!m->busy() && (m->wanted || m->sa_registered)) due = std::min(due, m->due);
@@ -193,6 +237,8 @@ void GroupTable::suspend() {
 
 /// Removes everything of the group except the memberships that the SA may still count.
 void GroupTable::withdraw(Group& g) {
+  give_place_back(g);
+  absent_.set(g.mgid, g.absent, kNever);
   drop_requests(g);
   detach(g);
   senders_.clear(g, Drop::kLinkDown);
@@ -274,18 +320,26 @@ Status GroupTable::leave(const wire::IpAddr& group, TimePoint now) {
 
 void GroupTable::request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now) {
   Group* g = find(mgid_of(group));
-  if (g == nullptr && groups_.size() >= 2 * config_.group.max_groups) {
-    ++counters_.group_refused_local;
-    return sink_.drop(packet, Drop::kNeighbourTableFull, false);
+  if (g == nullptr) {
+    if (!make_room(now)) {
+      ++counters_.group_refused_local;
+      return sink_.drop(packet, Drop::kNeighbourTableFull, false);
+    }
+    const auto asker = sink_.source_of(packet);
+    if (!take_place(asker)) {
+      ++counters_.group_refused_local;
+      return sink_.drop(packet, Drop::kNeighbourPending, false);
+    }
+    g = &find_or_make(mgid_of(group), now);
+    g->asker = asker;
   }
-  if (g == nullptr) g = &find_or_make(mgid_of(group), now);
   senders_.request_group(*g, group, packet, now);
   advance(*g, now);
 }
 
 bool GroupTable::send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now) {
   Group* g = operational_ ? find(mgid_of(group)) : nullptr;
-  if (!operational_ || (g == nullptr && groups_.size() >= 2 * config_.group.max_groups)) {
+  if (!operational_ || (g == nullptr && !make_room(now))) {
     ++counters_.group_frames_unsent;
     return false;
   }

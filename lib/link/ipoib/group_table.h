@@ -14,6 +14,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/keyed_hash.h"
+#include "lib/base/rate_limiter.h"
 #include "lib/base/result.h"
 #include "lib/link/ipoib/group.h"
 #include "lib/link/ipoib/group_senders.h"
@@ -71,6 +72,9 @@ class GroupTable final : public LinkGroups {
   [[nodiscard]] bool is_link_group(const Group& g) const { return g.mgid == broadcast_.mgid; }
   Group* find(const wire::Gid& mgid);
   Group& find_or_make(const wire::Gid& mgid, TimePoint now);
+  [[nodiscard]] bool make_room(TimePoint now);
+  [[nodiscard]] bool take_place(const wire::IpAddr& asker);
+  void give_place_back(Group& g);
   void erase(Group& g);
   void schedule(Group& g, TimePoint now);
   void reconsider(Group& g, TimePoint at);
@@ -129,6 +133,10 @@ class GroupTable final : public LinkGroups {
   std::map<wire::IpAddr, unsigned> joins_;
   std::unordered_map<wire::Gid, Group, KeyedHash> groups_;
   TimeOrder<wire::Gid> timers_;
+  TimeOrder<wire::Gid> absent_;  ///< Groups that give their places up, since they are absent.
+  std::map<wire::IpAddr, std::size_t> places_;  ///< Number of the asker's unresolved groups.
+  std::size_t places_taken_ = 0;
+  RateLimiter queries_of_data_;
   std::vector<wire::Gid> to_move_;  ///< Groups whose queue pair is no longer that of the spread.
   std::size_t queries_ = 0;
   // Multicast router.

@@ -664,6 +664,46 @@ TEST_F(Groups, ScanOfGroupsIsBounded) {
   stop_all();
 }
 
+/// Absent groups that a scan named give their places to others.
+TEST_F(Groups, P16_AbsentGroupsLeaveRoomForOthers) {
+  f.config.group.max_groups = 64;
+  bring_up(2);
+  join(1, kGlobal, 10ms);
+  for (std::uint32_t i = 0; i < 120; ++i) node(0).send_ip(wire::IpAddr::v4(0xef03'0000 + i));
+  f.run_for(500ms);
+  for (std::uint32_t i = 120; i < 240; ++i) node(0).send_ip(wire::IpAddr::v4(0xef03'0000 + i));
+  f.run_for(3s);
+  EXPECT_EQ(node(0).link->groups(f.now).size(), 128U);
+  send(0, kGlobal, 100ms);
+  EXPECT_EQ(heard(1, kGlobal), 1U);
+  EXPECT_LE(node(0).link->groups(f.now).size(), 128U);
+  f.run_for(30s);
+  stop_all();
+}
+
+/// Packets to ever new groups make the SA work at a limited rate, and do not keep others waiting.
+TEST_F(Groups, P16_PacketsToNewGroupsAskAtALimitedRate) {
+  bring_up(2);
+  join(1, kGlobal, 10ms);
+  const auto before = node(0).link->counters().group_queries;
+  auto scan = [&, next = 0U](Duration d) mutable {
+    for (const auto end = f.now + d; f.now < end; f.run_for(10ms))
+      for (int i = 0; i < 100; ++i) {
+        const HeldPacket packet = node(0).sink->new_packet();
+        node(0).sink->sources[packet] = ip("192.0.2.1");
+        node(0).link->on_neighbour_wanted(wire::IpAddr::v4(0xef03'0000 + next++), packet, f.now);
+      }
+  };
+  scan(3s);
+  EXPECT_LE(node(0).link->counters().group_queries - before, 256U + 3 * 500 + 10);
+  send(0, kGlobal);
+  scan(1s);
+  EXPECT_EQ(heard(1, kGlobal), 1U) << "it came from another sender";
+  f.run_for(30s);
+  EXPECT_EQ(node(0).link->groups(f.now).size(), 2U);
+  stop_all();
+}
+
 /// A scan of IPv6 hosts asks for each host in its own solicited-node group.
 TEST_F(Groups, U30_OwnPacketsToAbsentGroupsKeepNoRoomForLong) {
   f.config.group.max_groups = 64;
