@@ -25,6 +25,13 @@ fabric::PortState state_of(const wire::PortInfo& port) {
                                   : fabric::PortState::kDown;
 }
 
+/// Returns the code of the MTU in use, NeighborMTU. It means nothing until a subnet manager has set
+/// it; the port can only carry MTUCap anyway.
+std::uint8_t active_mtu(const wire::PortInfo& port) {
+  const bool set = wire::mtu_octets(port.neighbor_mtu()) != 0;
+  return set ? std::min(port.neighbor_mtu(), port.mtu_cap()) : port.mtu_cap();
+}
+
 }  // namespace
 
 void PortWatch::tick(TimePoint now, const SmpSender& send) {
@@ -92,7 +99,7 @@ void PortWatch::conclude() {
   next.lmc = port_.lmc();
   next.sm_lid = port_.sm_lid.host();
   next.sm_sl = port_.sm_sl();
-  next.mtu = port_.mtu_cap();
+  next.mtu = active_mtu(port_);
   if (const std::uint8_t rate = wire::port_rate(port_); rate != 0) next.rate = rate;
   next.state = state_of(port_);
   next.pkeys.clear();

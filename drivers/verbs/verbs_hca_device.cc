@@ -180,10 +180,12 @@ void VerbsHca::look_at_port() {
     tables_ = view->tables;
     if (tables_.ethernet && (!mad_port_ || moved)) mad_port_ = config_.mad_port(tables_.gid_index);
     pkeys_ = std::move(view->pkeys);
-    if (manager_)
+    if (manager_) {
       next = manager_->attr();
-    else
+      next.mtu = std::min(next.mtu, view->attr.mtu);
+    } else {
       next = std::move(view->attr);
+    }
     const bool down = !manager_ && next.state != fabric::PortState::kActive;
     problem_ = down ? "the port is down" : "";
   } else {

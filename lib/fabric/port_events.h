@@ -28,6 +28,8 @@ class PortEvents {
     if (from.lid != to.lid || from.lmc != to.lmc) add(PortEvent::kLidChange);
     if (from.pkeys != to.pkeys) add(PortEvent::kPkeyChange);
     if (from.sm_lid != to.sm_lid || from.sm_sl != to.sm_sl) add(PortEvent::kSmChange);
+    // The port was retrained: links then compare the MTU of their group again.
+    if (from.mtu != to.mtu && to.state == PortState::kActive) add(PortEvent::kPortActive);
   }
   [[nodiscard]] std::optional<PortEvent> next() noexcept {
     expects_management();

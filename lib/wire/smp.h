@@ -99,6 +99,8 @@ struct PortInfo {
   [[nodiscard]] constexpr std::uint8_t lmc() const noexcept { return protect_lmc & 0x07; }
   [[nodiscard]] constexpr std::uint8_t sm_sl() const noexcept { return mtu_sm_sl & 0x0f; }
   [[nodiscard]] constexpr std::uint8_t mtu_cap() const noexcept { return init_mtu_cap & 0x0f; }
+  /// Code of the MTU that the subnet manager has set for the link, at most the MTUCap of both ends.
+  [[nodiscard]] constexpr std::uint8_t neighbor_mtu() const noexcept { return mtu_sm_sl >> 4; }
 };
 static_assert(WireRecord<PortInfo> && sizeof(PortInfo) == 64 && offsetof(PortInfo, lid) == 16 &&
               offsetof(PortInfo, width_active) == 31 && offsetof(PortInfo, mtu_sm_sl) == 36 &&

@@ -133,7 +133,8 @@ TEST_F(ManagedPort, TakesOverWhatItIsTold) {
 TEST_F(ManagedPort, FollowsChanges) {
   activate();
   const auto there = ah_to(node_, kLid[1]);
-  EXPECT_EQ(tell([](fabric::PortAttr& a) { a.mtu = 2; }, PortEvent::kSmChange), Events{});
+  EXPECT_EQ(tell([](fabric::PortAttr& a) { a.mtu = 2; }, PortEvent::kSmChange),
+            Events{PortEvent::kPortActive});
   EXPECT_EQ(node_.hca->attr().mtu, 2);
   EXPECT_EQ(tell([](fabric::PortAttr& a) { a.lid = 17; }, PortEvent::kLidChange),
             Events{PortEvent::kLidChange});

@@ -31,8 +31,8 @@ wire::PortInfo port_info(const FakeUmad::Port& port) {
   info.width_active = 2;
   info.speed_active = 4 << 4;
   info.speed_state = port.state;
-  info.mtu_sm_sl = port.sm_sl;
-  info.init_mtu_cap = port.mtu;
+  info.mtu_sm_sl = static_cast<std::uint8_t>(port.neighbor_mtu << 4 | port.sm_sl);
+  info.init_mtu_cap = port.mtu_cap;
   return info;
 }
 

@@ -42,7 +42,8 @@ class FakeUmad final : public Umad {
     std::uint16_t sm_lid = 1;
     std::uint8_t sm_sl = 0;
     std::uint64_t prefix = wire::kDefaultGidPrefix;
-    std::uint8_t mtu = 5;
+    std::uint8_t mtu_cap = 5;
+    std::uint8_t neighbor_mtu = 4;
     std::vector<std::uint16_t> pkeys = std::vector<std::uint16_t>(64);  ///< Whole blocks.
     std::uint16_t partition_cap = 64;
   };

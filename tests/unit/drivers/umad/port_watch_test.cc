@@ -23,7 +23,7 @@ TEST_F(UmadWatch, FirstLookTellsEverything) {
   EXPECT_EQ(attr.guid, kPortGuid);
   EXPECT_EQ(attr.lid, 4);
   EXPECT_EQ(attr.sm_lid, 1);
-  EXPECT_EQ(attr.mtu, 5) << "MTUCap";
+  EXPECT_EQ(attr.mtu, 4) << "NeighborMTU";
   EXPECT_EQ(attr.rate, 7) << "4x of 10 Gb/s";
   EXPECT_EQ(attr.pkeys, std::vector<std::uint16_t>{0xffff});
   EXPECT_EQ(events_, (Events{PortEvent::kGidChange, PortEvent::kLidChange, PortEvent::kPkeyChange,
@@ -58,6 +58,24 @@ TEST_F(UmadWatch, EachChangeIsItsEvent) {
   EXPECT_EQ(take_events(), (Events{PortEvent::kLidChange, PortEvent::kPortActive}));
   change([](FakeUmad& f) { f.port_.sm_lid = 0; });
   EXPECT_EQ(port_->problem(), "the port has no subnet manager");
+}
+
+// The link of a port that supports 4096 octets may carry less, because its other end does.
+TEST_F(UmadWatch, U09_MtuIsThatOfTheLink) {
+  const auto mtu_after = [this](std::uint8_t neighbor, std::uint8_t cap) {
+    change([=](FakeUmad& f) {
+      f.port_.neighbor_mtu = neighbor;
+      f.port_.mtu_cap = cap;
+    });
+    return port_->attr().mtu;
+  };
+  start_active();
+  EXPECT_EQ(port_->attr().mtu, 4);
+  EXPECT_EQ(mtu_after(3, 5), 3);
+  EXPECT_EQ(take_events(), Events{PortEvent::kPortActive}) << "links look at their groups again";
+  EXPECT_EQ(mtu_after(5, 4), 4) << "it cannot be larger than the port's";
+  for (const int none : {0, 6, 15})
+    EXPECT_EQ(mtu_after(static_cast<std::uint8_t>(none), 2), 2) << none;
 }
 
 // A removed partition leaves a hole. Entries behind it keep their indexes, which sends of MADs

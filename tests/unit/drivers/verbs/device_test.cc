@@ -99,6 +99,17 @@ TEST_F(VerbsDeviceTest, EachFaultHasItsMessageAndIsOverWhenItIsMended) {
   }
 }
 
+TEST_F(VerbsDeviceTest, U09_MtuIsTheSmallerOfThoseOfDeviceAndManager) {
+  const auto node = make_node(0, [](VerbsHcaConfig& c) { c.mtu = 5; });
+  node->manager->mtu = 5;
+  pass(*node);
+  EXPECT_EQ(node->hca->attr().mtu, 4) << "active_mtu of the device";
+  node->manager->mtu = 3;
+  node->manager->events = {PortEvent::kPortActive};
+  EXPECT_EQ(pass(*node), std::vector{PortEvent::kPortActive}) << "links look at their groups again";
+  EXPECT_EQ(node->hca->attr().mtu, 3);
+}
+
 TEST_F(VerbsDeviceTest, WrongPortNamesThoseThereAre) {
   const auto node = make_node(0, [](VerbsHcaConfig& c) { c.port = 2; });
   expect_problem(*node, "no port 2, allowed: 1-1");

@@ -12,7 +12,7 @@ const fabric::PortAttr& FakePortManager::attr() const {
   attr_.gid_prefix = port.gids.at(0).prefix();
   attr_.lid = port.attr.lid;
   attr_.sm_lid = port.attr.sm_lid;
-  attr_.mtu = static_cast<std::uint8_t>(port.attr.active_mtu);
+  attr_.mtu = mtu.value_or(static_cast<std::uint8_t>(port.attr.active_mtu));
   attr_.state =
       port.attr.state == IBV_PORT_ACTIVE ? fabric::PortState::kActive : fabric::PortState::kDown;
   attr_.pkeys = port.pkeys;

@@ -12,6 +12,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,6 +47,7 @@ class FakePortManager final : public fabric::PortManager {
 
   std::deque<fabric::PortEvent> events;
   std::string trouble;
+  std::optional<std::uint8_t> mtu;  ///< Code of the MTU that it reports; none: the device's.
 
  private:
   const fake_verbs::Device& device_;

@@ -16,6 +16,7 @@ TEST(Smp, PartsOfPortInfo) {
   EXPECT_EQ(port.lmc(), 3);
   EXPECT_EQ(port.sm_sl(), 10);
   EXPECT_EQ(port.mtu_cap(), 4);
+  EXPECT_EQ(port.neighbor_mtu(), 5);
 }
 
 // Rate codes are those of paths (iba-wire.md §2). Each row has the width, speed, extended speed,
