@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/hca_factory.h"
 
+#include <rte_mbuf.h>
+
 #include <utility>
 
 #include "app/soft_hca_config.h"
@@ -27,6 +29,16 @@ Result<std::unique_ptr<fabric::Hca>> make_soft(const mgmt::HcaConfig& config,
   return std::unique_ptr<fabric::Hca>{std::move(*hca)};
 }
 
+/// Returns the code of the largest MTU of a device: as configured, or any whose packets fit into the
+/// mbufs.
+std::uint8_t max_mtu_code(const mgmt::HcaConfig& config, rte_mempool& pool) {
+  std::uint8_t code = wire::mtu_code(config.max_mtu());
+  if (config.mtu) return code;
+  const unsigned room = rte_pktmbuf_data_room_size(&pool) - RTE_PKTMBUF_HEADROOM;
+  while (code > 1 && wire::mtu_octets(code) > room) --code;
+  return code;
+}
+
 /// MADs go through umad on the same port.
 Result<std::unique_ptr<fabric::Hca>> make_verbs(const mgmt::HcaConfig& config,
                                                 const mgmt::HcaResources& resources) {
@@ -34,7 +46,7 @@ Result<std::unique_ptr<fabric::Hca>> make_verbs(const mgmt::HcaConfig& config,
   verbs.name = config.name;
   verbs.device = config.device;
   verbs.port = static_cast<std::uint8_t>(config.port);
-  verbs.mtu = wire::mtu_code(config.mtu);
+  verbs.mtu = max_mtu_code(config, *resources.pool);
   verbs.administrator = config.subnet_administrator;
   verbs.pool = resources.pool;
   verbs.rxd = resources.rxd;

@@ -22,7 +22,7 @@ namespace ipoib::app {
   soft.attr.guid = config.guid;
   soft.attr.lid = config.lid;
   soft.attr.sm_lid = config.sm_lid;
-  soft.attr.mtu = wire::mtu_code(config.mtu);
+  soft.attr.mtu = wire::mtu_code(config.max_mtu());
   soft.attr.pkeys = config.pkeys;
   soft.pool = resources.pool;
   soft.control_pool = resources.control_pool;

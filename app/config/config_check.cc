@@ -118,10 +118,10 @@ void check_subnet(const Draft& draft, Report& report) {
   for (const auto& h : draft.hcas) {
     if (!h.value.subnet_administrator) continue;
     administrator = true;
-    if (draft.subnet.good("mtu") && h.good("mtu") && mtu > h.value.mtu)
+    if (draft.subnet.good("mtu") && h.good("mtu") && mtu > h.value.max_mtu())
       report.error(draft.subnet.given("mtu") ? draft.subnet.at("mtu") : h.at("mtu"),
                    fmt::format("subnet.mtu: invalid value {}, allowed: at most {}, the mtu of {}",
-                               mtu, h.value.mtu, h.path));
+                               mtu, h.value.max_mtu(), h.path));
   }
   if (draft.subnet.table != nullptr && !administrator)
     report.warning(draft.subnet.table->source(),
@@ -203,10 +203,11 @@ void check_links(const Draft& draft, Report& report) {
       continue;
     }
     if (link.value.create_broadcast && link.good("mtu") && hca->good("mtu") &&
-        link.value.broadcast.mtu > hca->value.mtu)
-      report.error(link.at("mtu"),
-                   fmt::format("{}.mtu: invalid value {}, allowed: at most {}, the mtu of {}",
-                               link.path, link.value.broadcast.mtu, hca->value.mtu, hca->path));
+        link.value.broadcast.mtu > hca->value.max_mtu())
+      report.error(
+          link.at("mtu"),
+          fmt::format("{}.mtu: invalid value {}, allowed: at most {}, the mtu of {}", link.path,
+                      link.value.broadcast.mtu, hca->value.max_mtu(), hca->path));
     // The subnet manager may change the table of P_Keys.
     if (is_verbs(*hca) || !hca->value.mad.device.empty()) continue;
     if (!link.good("pkey") || !hca->good("pkeys")) continue;

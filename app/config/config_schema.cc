@@ -108,7 +108,9 @@ Section<HcaConfig> hca_section() {
           of_soft(unmanaged(row<E>("pkeys", &E::pkeys, ListOf<Pkey>{{}, 1, 128},
                                    "Partition keys of the port. The most significant bit is set "
                                    "for full membership and clear for limited membership."))),
-          row<E>("mtu", &E::mtu, ib_mtus(), "Largest InfiniBand MTU of the port, in octets."),
+          row<E>("mtu", &E::mtu, ib_mtus(),
+                 "Largest InfiniBand MTU of the port, in octets. Default: 2048 with soft; with "
+                 "verbs, the MTU of the port itself, if mbuf-size allows it."),
           unmanaged(row<E>("subnet-administrator", &E::subnet_administrator, Boolean{},
                            "Run the embedded subnet administrator on this port; one per fabric. "
                            "With verbs: for ports of Ethernet link layer (RoCE), which have no "

@@ -26,11 +26,11 @@ inline constexpr std::array<std::string_view, 2> kHcaDriverNames = {"soft", "ver
 struct HcaConfig {
   std::string name;
   HcaDriver driver = HcaDriver::kSoft;
-  std::string wire;     ///< soft: name of the ethdev that is its cable.
-  std::string device;   ///< verbs: device name in rdma-core.
-  unsigned port = 1;    ///< verbs: port of that device.
-  MadConfig mad{};      ///< soft.
-  unsigned mtu = 2048;  ///< Largest IB MTU of the port, octets.
+  std::string wire;             ///< soft: name of the ethdev that is its cable.
+  std::string device;           ///< verbs: device name in rdma-core.
+  unsigned port = 1;            ///< verbs: port of that device.
+  MadConfig mad{};              ///< soft.
+  std::optional<unsigned> mtu;  ///< Largest IB MTU of the port, octets; none: see max_mtu().
   // soft with MADs over the wire; otherwise a subnet manager or the device sets these attributes.
   std::uint64_t guid = 0;
   std::uint16_t lid = 0;
@@ -42,6 +42,11 @@ struct HcaConfig {
   bool icrc = true;                        ///< false: sent as zero and not checked, as if hardware
                                            ///< did it; for measurements.
   std::optional<std::uint32_t> first_qpn;  ///< Queue pairs are numbered from here; none: random.
+
+  /// Octets of the largest IB MTU that the port may have. A device has its own.
+  [[nodiscard]] unsigned max_mtu() const {
+    return mtu.value_or(driver == HcaDriver::kVerbs ? 4096 : 2048);
+  }
 };
 
 /// Attributes of a broadcast group.

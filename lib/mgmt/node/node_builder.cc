@@ -309,7 +309,7 @@ unsigned NodeBuilder::mbuf_size() const {
   for (const PortConfig& p : parts_.config.ports)
     longest = std::max(longest, p.mtu + kEthernetHeader);
   for (const HcaConfig& h : parts_.config.hcas)
-    longest = std::max(longest, h.mtu + kIbOverhead + kEthernetHeader);
+    longest = std::max(longest, h.max_mtu() + kIbOverhead + kEthernetHeader);
   return RTE_ALIGN_CEIL(longest, 64U) + RTE_PKTMBUF_HEADROOM;
 }
 
@@ -433,13 +433,14 @@ Status NodeBuilder::create_hcas() {
                            .doorbell = &parts_.loop->doorbell()};
     std::optional<EthDevice> ethdev;
     if (h.driver == HcaDriver::kSoft) {
-      auto opened = EthDevice::open({.device = h.wire,
-                                     .mtu = static_cast<std::uint16_t>(h.mtu + kEthdevOverhead),
-                                     .rxd = parts_.config.rxd,
-                                     .txd = parts_.config.txd,
-                                     .rx_pools = pools_of(receivers),
-                                     .senders = parts_.config.worker.count,
-                                     .promiscuous = true});
+      auto opened =
+          EthDevice::open({.device = h.wire,
+                           .mtu = static_cast<std::uint16_t>(h.max_mtu() + kEthdevOverhead),
+                           .rxd = parts_.config.rxd,
+                           .txd = parts_.config.txd,
+                           .rx_pools = pools_of(receivers),
+                           .senders = parts_.config.worker.count,
+                           .promiscuous = true});
       if (!opened) return failed(opened.error());
       warn_of_nodes(h.name, *opened, receivers);
       ethdev.emplace(std::move(*opened));

@@ -113,7 +113,8 @@ TEST(ConfigSchema, DefaultsAreThoseOfNodeConfig) {
   const auto result = parse_config(kGoodConfig, "t.toml", {});
   ASSERT_TRUE(result.ok()) << lines_of(result)[0];
   const auto& c = result.config;
-  EXPECT_EQ(c.hcas.at(0).mtu, 2048U);
+  EXPECT_FALSE(c.hcas.at(0).mtu);
+  EXPECT_EQ(c.hcas.at(0).max_mtu(), 2048U);
   EXPECT_TRUE(c.hcas.at(0).icrc);
   EXPECT_FALSE(c.hcas.at(0).first_qpn);
   EXPECT_EQ(c.links.at(0).pkey, 0xffff);

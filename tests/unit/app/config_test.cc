@@ -154,6 +154,8 @@ TEST(Config, PortOfVerbsIsPrintedAsRead) {
   EXPECT_EQ(hcas[0].mtu, 4096U);
   EXPECT_FALSE(hcas[0].subnet_administrator);
   EXPECT_EQ(hcas.at(1).port, 2U);
+  EXPECT_FALSE(hcas[1].mtu);
+  EXPECT_EQ(hcas[1].max_mtu(), 4096U) << "the port's own";
   EXPECT_TRUE(hcas[1].subnet_administrator);
   EXPECT_EQ(print_config(result.config).substr(0, 101),
             "[hca.a]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\nport = 1\nmtu = 4096\n"
