@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -142,10 +143,20 @@ Instruction make_instruction(std::span<Token> tokens) {
 }
 
 /// Opens the terminal or pipe of `fd` again: the new file description can be non-blocking without
-/// an effect on other users of the old one. Returns -1 on failure.
+/// an effect on other users of the old one. Files and sockets are duplicated. Returns -1 on failure.
 int open_again(int fd) {
-  const auto path = fmt::format("/proc/self/fd/{}", fd);
-  return open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  struct stat is {};
+  if (fstat(fd, &is) == 0 && (S_ISFIFO(is.st_mode) || S_ISCHR(is.st_mode))) {
+    const auto path = fmt::format("/proc/self/fd/{}", fd);
+    const int again = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (again >= 0) return again;
+  }
+  return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+bool has_room(int fd) {
+  pollfd ready{fd, POLLOUT, 0};
+  return poll(&ready, 1, 0) == 1;
 }
 
 }  // namespace
@@ -196,26 +207,27 @@ Result<std::unique_ptr<Terminal>> Terminal::create(Cli& cli, mgmt::EventLoop& ev
     mode.c_iflag &= ~static_cast<tcflag_t>(IXON);  // Ctrl-S would block the writer: the node
     tcsetattr(in, TCSANOW, &mode);
   }
-  // librte_cmdline gets no input descriptor, so that it does not close `in`. It closes its output
-  // descriptor, so `out` is duplicated.
-  const int own_out = dup(out);
-  if (t->bindings_->instructions[0] != nullptr && own_out >= 0)
-    t->cmdline_ = cmdline_new(t->bindings_->instructions.data(), kPrompt, -1, own_out);
+  // librte_cmdline gets no input descriptor, so that it does not close `in`. It waits for its output
+  // descriptor, so it gets a pipe that always has room; cmdline_free() closes that end.
+  std::array<int, 2> editor{-1, -1};
+  t->out_ = open_again(out);
+  if (t->bindings_->instructions[0] != nullptr && t->out_ >= 0 &&
+      pipe2(editor.data(), O_NONBLOCK | O_CLOEXEC) == 0) {
+    t->editor_out_ = editor[0];
+    t->cmdline_ = cmdline_new(t->bindings_->instructions.data(), kPrompt, -1, editor[1]);
+  }
   if (t->cmdline_ == nullptr) {
-    if (own_out >= 0) close(own_out);
+    if (editor[1] >= 0) close(editor[1]);
     return fail(Errc::kNoResources, "cannot create the command line: no memory or file descriptor");
   }
-  t->out_ = open_again(own_out);
+  t->take_output_of_editor();
+  t->flush();
   auto* terminal = t.get();
   const auto watched = events.watch(in, EPOLLIN, [terminal](std::uint32_t) {
     if (!terminal->feed()) terminal->end_input();
   });
-  if (!watched) {  // A file: all input is available.
-    t->waits_ = false;
-    while (t->feed()) {
-    }
-    t->end_input();
-  }
+  t->watches_ = watched.has_value();
+  if (!watched) t->read_file();
   return t;
 }
 
@@ -226,6 +238,7 @@ Terminal::~Terminal() {
     close(out_);
   }
   if (cmdline_ != nullptr) cmdline_free(cmdline_);
+  if (editor_out_ >= 0) close(editor_out_);
   if (saved_) tcsetattr(in_, TCSANOW, &*saved_);
 }
 
@@ -240,69 +253,107 @@ bool Terminal::feed() {
     answer_.reset();
     unprinted_ = "^C\n";
     typed_ahead_.clear();
+    begin_line();
     keys.remove_prefix(stop + 1);
   }
   typed_ahead_ += keys.substr(0, kMaxTypedAhead - std::min(kMaxTypedAhead, typed_ahead_.size()));
   return true;
 }
 
-bool Terminal::type(std::string_view keys) {
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    // Commands are ASCII. librte_cmdline would drop the octet silently.
-    if ((static_cast<unsigned char>(keys[i]) & 0x80U) != 0) {
-      cmdline_printf(cmdline_, "\a");
-      continue;
-    }
-    if (cmdline_in(cmdline_, &keys[i], 1) < 0) return false;
-    if (!printing_) continue;
-    typed_ahead_ = keys.substr(i + 1);
-    return true;
+/// All of a file's input is available, and output that waits is printed before more is read.
+void Terminal::read_file() {
+  while (!printing_) {
+    if (feed()) continue;
+    return end_input();
   }
+}
+
+bool Terminal::type(std::string_view keys) {
+  for (; !keys.empty() && !printing_; keys.remove_prefix(1)) {
+    // Commands are ASCII. librte_cmdline would drop the octet silently.
+    if ((static_cast<unsigned char>(keys.front()) & 0x80U) != 0)
+      unprinted_ += '\a';
+    else if (cmdline_in(cmdline_, keys.data(), 1) < 0)
+      return false;
+    take_output_of_editor();
+    flush();
+  }
+  typed_ahead_ = keys;
   return true;
 }
 
+/// The line editor calls this, and prints the prompt afterwards.
 void Terminal::execute(std::string_view line) {
+  take_output_of_editor();
   Output answer = line.size() < kMaxLine
                       ? cli_.answer(line, {.name = "terminal"})
                       : fmt::format("error: line longer than {} octets\n", kMaxLine - 1);
-  std::string first;
+  const std::size_t before = unprinted_.size();
   bool more = true;
-  while (more && first.size() < kPrintedAtOnce) more = answer.append_piece(first);
+  while (more && unprinted_.size() - before < kPrintedAtOnce)
+    more = answer.append_piece(unprinted_);
   settle_log_();
-  if (more && waits_ && events_.watch(out_, EPOLLOUT, [this](std::uint32_t) { print(); })) {
-    answer_ = std::move(answer);
-    unprinted_ = std::move(first);
-    printing_ = true;
-    cmdline_set_prompt(cmdline_, "");
-    return;
-  }
-  if (more) first += std::move(answer).all();
-  cmdline_printf(cmdline_, "%s", first.c_str());
+  if (!more) return;
+  answer_ = std::move(answer);
+  cmdline_set_prompt(cmdline_, "");
 }
 
-/// Never waits for the terminal: one that is not read does not block the node.
-void Terminal::print() {
-  for (unsigned i = 0; i < kPrintsInATurn; ++i) {
-    pollfd ready{out_, POLLOUT, 0};
-    if (poll(&ready, 1, 0) != 1) return;
-    if (unprinted_.empty() && answer_ && !answer_->append_piece(unprinted_)) answer_.reset();
-    if (unprinted_.empty()) return end_printing();
-    const auto n = write(out_, unprinted_.data(), std::min(kPrintedAtOnce, unprinted_.size()));
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (n < 0) return end_printing();  // the reader is gone
-    unprinted_.erase(0, static_cast<std::size_t>(n));
-  }
-}
-
-void Terminal::end_printing() {
-  events_.unwatch(out_);
-  printing_ = false;
-  answer_.reset();
-  unprinted_.clear();
+void Terminal::begin_line() {
   cmdline_set_prompt(cmdline_, kPrompt);
   rdline_newline(cmdline_get_rdline(cmdline_), kPrompt);
-  const bool keep_open = type(std::exchange(typed_ahead_, {}));
-  if (!keep_open || (ended_ && !printing_)) end_input();
+  take_output_of_editor();
+}
+
+void Terminal::take_output_of_editor() {
+  std::array<char, kMaxRead> bytes;
+  for (ssize_t n = 0; (n = read(editor_out_, bytes.data(), bytes.size())) > 0;)
+    unprinted_.append(bytes.data(), static_cast<std::size_t>(n));
+}
+
+void Terminal::flush() {
+  if (printing_ || print()) return;
+  printing_ = events_.watch(out_, EPOLLOUT, [this](std::uint32_t) { go_on(); }).has_value();
+  if (printing_) return;
+  // A file cannot be watched, and has always room.
+  while (has_room(out_) && !print()) {
+  }
+}
+
+bool Terminal::print() {
+  for (unsigned i = 0; i < kPrintsInATurn; ++i) {
+    if (unprinted_.empty() && answer_ && !answer_->append_piece(unprinted_)) {
+      answer_.reset();
+      begin_line();
+    }
+    if (unprinted_.empty()) return !answer_;
+    if (!has_room(out_)) return false;
+    const auto n = write(out_, unprinted_.data(), std::min(kPrintedAtOnce, unprinted_.size()));
+    if (n >= 0) {
+      unprinted_.erase(0, static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN || errno == EINTR) {
+      return false;
+    } else {  // The reader is gone.
+      if (answer_) {
+        answer_.reset();
+        begin_line();
+      }
+      unprinted_.clear();
+      return true;
+    }
+  }
+  return unprinted_.empty() && !answer_;
+}
+
+void Terminal::go_on() {
+  if (!print()) return;
+  events_.unwatch(out_);
+  printing_ = false;
+  if (!type(std::exchange(typed_ahead_, {}))) return end_input();
+  if (printing_) return;
+  if (ended_)
+    end_input();
+  else if (!watches_)
+    read_file();
 }
 
 void Terminal::end_input() {

@@ -39,25 +39,37 @@ class Terminal {
            std::function<void()> settle_log);
   /// Reads available input without waiting; returns false at the end of input or on Ctrl-D.
   bool feed();
-  /// Passes keys to the line editor; keys after a line with a long answer wait. False: Ctrl-D.
+  /// Passes keys to the line editor. Keys after a line whose output finds no room wait. False:
+  /// Ctrl-D.
   bool type(std::string_view keys);
+  void read_file();
   void execute(std::string_view line);
+  /// Ends the line, and begins the next one with the prompt.
+  void begin_line();
   void end_input();
 
-  // A long answer is printed as fast as the terminal takes it, while the node continues. Keys wait;
-  // Ctrl-C ends the answer.
-  void print();
-  void end_printing();
+  // Output is printed as fast as the terminal takes it, while the node continues. Keys wait; Ctrl-C
+  // ends the output.
+
+  /// Appends the output of the line editor, which writes to a pipe of this object.
+  void take_output_of_editor();
+  /// Begins to print.
+  void flush();
+  /// Prints at most a turn's part, and never waits. True: all is printed.
+  bool print();
+  /// The terminal takes text again.
+  void go_on();
 
   Cli& cli_;
   mgmt::EventLoop& events_;
   int in_;
   int out_ = -1;
+  int editor_out_ = -1;  ///< Reads the output of the line editor.
   std::function<void()> on_end_;
   std::function<void()> settle_log_;
-  bool waits_ = true;   ///< `in` is watched, so printing may take several turns.
-  bool ended_ = false;  ///< The input has ended; an answer may still be in progress.
-  bool printing_ = false;
+  bool watches_ = false;          ///< `in` is watched; a file is not.
+  bool ended_ = false;            ///< The input has ended; output may still wait.
+  bool printing_ = false;         ///< Output waits for room.
   std::optional<Output> answer_;  ///< The part not produced yet; none: all is produced.
   std::string unprinted_;
   std::string typed_ahead_;

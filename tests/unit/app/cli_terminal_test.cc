@@ -108,6 +108,67 @@ TEST_F(TerminalTest, ListsChoicesOnce) {
   EXPECT_FALSE(has(text, "RETURN")) << text;
 }
 
+/// Fills the output, which blocks from then on, as that of a shell does.
+void fill_output(const int (&out)[2]) {
+  const std::string page(4096, 'x');
+  while (write(out[1], page.data(), page.size()) > 0) {
+  }
+  EXPECT_EQ(fcntl(out[1], F_SETFL, 0), 0);
+}
+
+// Echo, prompt and answers wait for a terminal that takes no more; lines too, and none is lost.
+TEST_F(TerminalTest, P16_OutputThatIsNotReadDoesNotStopTheNode) {
+  const auto terminal = open(in[0]);
+  ASSERT_TRUE(terminal);
+  fill_output(out);
+  EXPECT_EQ(write(in[1], "start\nstop\nstart\n", 17), 17);
+  for (int i = 0; i < 3; ++i) node.loop.events().wait(Duration{0});
+  EXPECT_FALSE(node.rows.forward.forwarding) << "the first key waits for its echo";
+  screen();
+  std::string text;
+  for (int i = 0; i < 10; ++i) {
+    node.loop.events().wait(Duration{0});
+    text += screen();
+  }
+  EXPECT_TRUE(node.rows.forward.forwarding);
+  EXPECT_TRUE(has(text, "forwarding is off\n")) << text;
+  EXPECT_TRUE(text.ends_with("forwarding is on\nipoib> ")) << text;
+}
+
+TEST_F(TerminalTest, P16_CtrlCEndsOutputThatIsNotRead) {
+  const auto terminal = open(in[0]);
+  ASSERT_TRUE(terminal);
+  fill_output(out);
+  EXPECT_EQ(write(in[1], "stop\nstart", 10), 10);
+  node.loop.events().wait(Duration{0});
+  EXPECT_EQ(write(in[1], "\x03", 1), 1);
+  node.loop.events().wait(Duration{0});
+  screen();
+  node.loop.events().wait(Duration{0});
+  EXPECT_EQ(screen(), "^C\nipoib> ");
+  EXPECT_TRUE(has(type("start\n"), "forwarding is on\n"));
+}
+
+// A file of commands waits in the same way, and the end comes after its last output.
+TEST_F(TerminalTest, P16_AFileWaitsForOutputThatIsNotRead) {
+  const std::string file = testing::TempDir() + "cli_terminal_test.wait";
+  std::ofstream{file} << "start\n";
+  const int fd = ::open(file.c_str(), O_RDONLY);
+  std::remove(file.c_str());
+  fill_output(out);
+  const auto terminal = open(fd);
+  ASSERT_TRUE(terminal);
+  EXPECT_EQ(ends, 0);
+  EXPECT_FALSE(node.rows.forward.forwarding);
+  for (int i = 0; i < 5; ++i) {
+    screen();
+    node.loop.events().wait(Duration{0});
+  }
+  EXPECT_EQ(ends, 1);
+  EXPECT_TRUE(node.rows.forward.forwarding);
+  close(fd);
+}
+
 TEST_F(TerminalTest, RemembersLines) {
   const auto terminal = open(in[0]);
   ASSERT_TRUE(terminal);
