@@ -115,6 +115,9 @@ Section<HcaConfig> hca_section() {
                            "Run the embedded subnet administrator on this port; one per fabric. "
                            "With verbs: for ports of Ethernet link layer (RoCE), which have no "
                            "subnet manager; every node then runs its own.")),
+          row<E>("connections-per-port", &E::connections_per_port, Integer{1, 65'536},
+                 "Largest number of connections that one port of a peer may have requested from "
+                 "links of this port. Ports that share a LID count as one."),
           of_soft(row<E>("icrc", &E::icrc, Switch{},
                          "Generate and verify the invariant CRC of packets. off: as if hardware "
                          "did it, for measurements only.")),

@@ -17,7 +17,8 @@ struct PortLimits {
   // One port. The burst serves a peer with many interfaces that all connect at once.
   Duration port_interval = std::chrono::milliseconds(20);  ///< 50 a second.
   std::uint32_t port_burst = 256;
-  std::size_t port_max = 256;  ///< Connections that one port has requested and that are not over.
+  /// Connections that one port has requested and that are not over. The key connections-per-port.
+  std::size_t port_max = 256;
   // All ports together.
   Duration interval = std::chrono::milliseconds(2);  ///< 500 a second.
   std::uint32_t burst = 512;

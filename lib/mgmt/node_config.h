@@ -38,6 +38,8 @@ struct HcaConfig {
   std::vector<std::uint16_t> pkeys{wire::kDefaultPkey};
   /// Serves the whole fabric or, with verbs on Ethernet link layer, only this node.
   bool subnet_administrator = false;
+  /// Connections of one port of a peer that it has requested and that are not over.
+  unsigned connections_per_port = 256;
   // soft.
   bool icrc = true;                        ///< false: sent as zero and not checked, as if hardware
                                            ///< did it; for measurements.

@@ -38,6 +38,12 @@ sa::AdministratorConfig administrator_config(const SubnetConfig& subnet,
 
 }  // namespace
 
+cm::ManagerConfig manager_config(const HcaConfig& hca) {
+  cm::ManagerConfig config;
+  config.limits.port_max = hca.connections_per_port;
+  return config;
+}
+
 HcaInstance::HcaInstance(const HcaConfig& hca_config, std::optional<EthDevice> eth_device,
                          std::unique_ptr<fabric::Hca> device,
                          std::vector<unsigned> receiving_workers, fabric::Retirement& retirement)
@@ -54,7 +60,7 @@ HcaInstance::HcaInstance(const HcaConfig& hca_config, std::optional<EthDevice> e
           [this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
             return hca->mad_port().send(to, mad);
           },
-          cm::ManagerConfig{}, secret_seed()} {
+          manager_config(hca_config), secret_seed()} {
   client.set_report_handler([this](const wire::Notice& notice, TimePoint now) {
     for (link::IpoibLink* l : links_) l->on_report(notice, now);
   });

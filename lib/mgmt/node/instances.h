@@ -25,6 +25,9 @@
 
 namespace ipoib::mgmt {
 
+/// Limits of the communication manager of an HCA port.
+[[nodiscard]] cm::ManagerConfig manager_config(const HcaConfig& hca);
+
 /// One HCA port: device, SA client, communication manager, and the subnet administrator if it runs
 /// on this port.
 class HcaInstance {

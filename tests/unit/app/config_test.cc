@@ -144,7 +144,8 @@ TEST(Config, ManagedPortIsPrintedAsRead) {
 TEST(Config, PortOfVerbsIsPrintedAsRead) {
   const std::string text =
       "[hca.a]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\nmtu = 4096\n\n"
-      "[hca.b]\ndriver = \"verbs\"\ndevice = \"rxe0\"\nport = 2\nsubnet-administrator = true\n";
+      "[hca.b]\ndriver = \"verbs\"\ndevice = \"rxe0\"\nport = 2\nsubnet-administrator = true\n"
+      "connections-per-port = 1000\n";
   const auto result = parse_config(text, "t.toml", {});
   ASSERT_TRUE(result.ok()) << lines_of(result)[0];
   const auto& hcas = result.config.hcas;
@@ -157,9 +158,11 @@ TEST(Config, PortOfVerbsIsPrintedAsRead) {
   EXPECT_FALSE(hcas[1].mtu);
   EXPECT_EQ(hcas[1].max_mtu(), 4096U) << "the port's own";
   EXPECT_TRUE(hcas[1].subnet_administrator);
-  EXPECT_EQ(print_config(result.config).substr(0, 101),
-            "[hca.a]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\nport = 1\nmtu = 4096\n"
-            "subnet-administrator = false\n\n[hca.b]\n");
+  EXPECT_EQ(hcas[1].connections_per_port, 1000U);
+  const std::string_view first =
+      "[hca.a]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\nport = 1\nmtu = 4096\n"
+      "subnet-administrator = false\nconnections-per-port = 256\n\n[hca.b]\n";
+  EXPECT_EQ(print_config(result.config).substr(0, first.size()), first);
   const auto again = parse_config(print_config(result.config), "t.toml", {});
   EXPECT_TRUE(again.ok()) << lines_of(again)[0];
   EXPECT_EQ(print_config(again.config), print_config(result.config));

@@ -46,6 +46,14 @@ TEST_F(NodeTest, U08_LinkComesUpByItsOwnAdministratorAndIsLeftAtTheEnd) {
   });
 }
 
+// Many links behind one LID, such as those of virtual functions, need more than the default.
+TEST_F(NodeTest, C16_AnHcaTakesAsManyConnectionsOfAPortAsConfigured) {
+  HcaConfig hca;
+  EXPECT_EQ(manager_config(hca).limits.port_max, cm::PortLimits{}.port_max);
+  hca.connections_per_port = 1000;
+  EXPECT_EQ(manager_config(hca).limits.port_max, 1000U);
+}
+
 TEST_F(NodeTest, AnswersArpAndEchoRequestsForItsPort) {
   run(config(), [this](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] {
