@@ -59,10 +59,11 @@ bool ConnectedPort::retire(SoftConnectedQueue& q, std::uint32_t una) noexcept {
     let_go(q, slot.m);
   }
   q.counters.tx_done.add(r.head - head);
+  // After a window of one packet it grows with what the peer takes, which may be one at a time.
+  r.window = std::min(Requester::kWindow, r.window + wire::psn_diff(una, r.una));
   r.una = una;
   r.retries_left = q.retry_count;
   r.rnr_left = q.rnr_retry;
-  r.window = Requester::kWindow;
   // After going back: packets that were to be retransmitted have arrived after all.
   if (wire::psn_diff(una, r.psn) > 0) {
     r.waiting = false;

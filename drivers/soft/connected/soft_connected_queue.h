@@ -47,7 +47,8 @@ struct Requester {
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_left = 0;
   bool waiting = false;  ///< Suspended for the time that an RNR NAK asked for.
-  /// Packets that may be without an ACK: one, while the peer has no buffer for the oldest.
+  /// Packets that may be without an ACK: one, while the peer has no buffer for the oldest; then as
+  /// many more as it acknowledges, until there are kWindow.
   std::int32_t window = kWindow;
 
   [[nodiscard]] SendSlot& slot(std::uint32_t i) const noexcept { return slots[i & mask]; }
