@@ -10,6 +10,7 @@
 #include "drivers/umad/gid_mad_port.h"
 #include "drivers/umad/umad_port.h"
 #include "drivers/verbs/verbs_hca.h"
+#include "lib/base/log.h"
 #include "lib/wire/iba.h"
 
 namespace ipoib::app {
@@ -35,7 +36,12 @@ std::uint8_t max_mtu_code(const mgmt::HcaConfig& config, rte_mempool& pool) {
   std::uint8_t code = wire::mtu_code(config.max_mtu());
   if (config.mtu) return code;
   const unsigned room = rte_pktmbuf_data_room_size(&pool) - RTE_PKTMBUF_HEADROOM;
+  const std::uint8_t largest = code;
   while (code > 1 && wire::mtu_octets(code) > room) --code;
+  if (code < largest)
+    log(LogArea::kFabric, LogLevel::kNotice,
+        "{}: the MTU of the port is limited to {} octets by --mbuf-size", config.name,
+        wire::mtu_octets(code));
   return code;
 }
 
