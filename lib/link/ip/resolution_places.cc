@@ -8,10 +8,10 @@ auto ResolutionPlaces::take(const wire::IpAddr& addr, const wire::IpAddr& sender
   const auto counter = static_cast<std::uint16_t>(hash_(sender) % by_sender_.size());
   const bool known = known_.count(addr) != 0;
   const bool few = by_sender_[counter] < kFew;
-  const bool limited = !known && taken_ >= kPlaces / 2;
-  if (limited && by_sender_[counter] >= kForOne) return std::nullopt;
-  const std::size_t kept_free = known ? 0 : few ? kForKnown : kForOthers;
-  if (taken_ >= kPlaces - kept_free) return std::nullopt;
+  const bool limited = !known && taken_ >= sizes_.all / 2;
+  if (limited && by_sender_[counter] >= for_one()) return std::nullopt;
+  const std::size_t kept_free = known ? 0 : few ? sizes_.for_known : sizes_.for_others;
+  if (taken_ >= sizes_.all - kept_free) return std::nullopt;
   ++taken_;
   ++by_sender_[counter];
   return Place{counter, known || few};

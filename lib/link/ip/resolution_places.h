@@ -19,16 +19,13 @@ namespace ipoib::link {
 
 class ResolutionPlaces {
  public:
-  /// All places. Each costs one request to all hosts a second, so this is their rate, too.
-  static constexpr std::size_t kPlaces = 2048;
-  /// The part of them for senders that have few.
-  static constexpr std::size_t kForOthers = 512;
-  /// The part of `kForOthers` for addresses that answered before.
-  static constexpr std::size_t kForKnown = 256;
-  /// Places of one sender, at most, for addresses that have not answered before: a sixteenth. The
-  /// limit applies only while half of all places are taken, because a host that sends in the name of
-  /// another could otherwise keep it from new neighbours with few packets.
-  static constexpr std::size_t kForOne = kPlaces / 16;
+  struct Sizes {
+    std::size_t all;         ///< All places.
+    std::size_t for_others;  ///< The part of them for senders that have few.
+    std::size_t for_known;   ///< The part of `for_others` for addresses that answered before.
+  };
+  /// Places of neighbours. Each costs one request to all hosts a second, so this is their rate, too.
+  static constexpr Sizes kOfNeighbours{.all = 2048, .for_others = 512, .for_known = 256};
   /// A sender with fewer places than this has few.
   static constexpr std::size_t kFew = 4;
   /// Addresses that are remembered because they answered.
@@ -39,7 +36,8 @@ class ResolutionPlaces {
     bool privileged;       ///< For a known address, or of a sender with few.
   };
 
-  explicit ResolutionPlaces(std::uint64_t seed) : hash_{seed}, known_{0, hash_} {}
+  explicit ResolutionPlaces(std::uint64_t seed, const Sizes& sizes = kOfNeighbours)
+      : sizes_{sizes}, hash_{seed}, known_{0, hash_} {}
 
   /// Returns a place to ask for `addr`, which a packet of `sender` needs; empty: none is left for it.
   [[nodiscard]] std::optional<Place> take(const wire::IpAddr& addr, const wire::IpAddr& sender);
@@ -48,6 +46,12 @@ class ResolutionPlaces {
   void remember(const wire::IpAddr& addr, TimePoint when);
 
  private:
+  /// Places of one sender, at most, for addresses that have not answered before: a sixteenth. The
+  /// limit applies only while half of all places are taken, because a host that sends in the name of
+  /// another could otherwise keep it from new neighbours with few packets.
+  [[nodiscard]] std::size_t for_one() const { return sizes_.all / 16; }
+
+  Sizes sizes_;
   KeyedHash hash_;
   std::size_t taken_ = 0;
   std::array<std::uint16_t, 1024> by_sender_{};  ///< Senders that share a counter share its places.

@@ -14,6 +14,7 @@
 #include "lib/base/clock.h"
 #include "lib/fabric/fabric_types.h"
 #include "lib/link/ip/held_packets.h"
+#include "lib/link/ip/resolution_places.h"
 #include "lib/link/time_order.h"
 #include "lib/sa/client.h"
 #include "lib/table/neighbour.h"
@@ -112,11 +113,10 @@ struct Group {
   std::vector<GroupFrame> frames;  ///< Waiting.
   TimePoint frames_expire = kNever;
 
-  TimePoint wake = kNever;    ///< Position in the order of timers.
-  TimePoint absent = kNever;  ///< Position in the order of groups that give their places up.
-  /// The first sender, while the group has one of the places for groups of which only packets say
-  /// that they may exist.
-  std::optional<wire::IpAddr> asker;
+  TimePoint wake = kNever;       ///< Position in the order of timers.
+  TimePoint gives_way = kNever;  ///< Position in the order of groups that make room for others.
+  /// One of the places for groups of which only packets say that they may exist.
+  std::optional<ResolutionPlaces::Place> place;
 
   [[nodiscard]] bool sending() const {
     return !senders.empty() || own_used.has_value() || dependents > 0;

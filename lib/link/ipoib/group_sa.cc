@@ -80,6 +80,7 @@ void GroupTable::on_found(Group& g, const sa::Outcome& outcome, TimePoint now) {
   }
   g.record = *record;
   g.presence = Presence::kPresent;
+  for (const auto& [addr, sender] : g.senders) places_.remember(addr, now);
 }
 
 void GroupTable::become_absent(Group& g, Duration how_long, TimePoint now) {
@@ -112,6 +113,15 @@ Result<wire::McMemberRecord> GroupTable::accept(const Group& g, const sa::Reply&
 
 // --- Memberships ---
 
+/// Like may_ask(). Packets to ever new groups create groups at a limited rate.
+bool GroupTable::may_join(const Group& g, GroupMembership& m, TimePoint now) {
+  if (!may_ask(m.due, now)) return false;
+  const bool creates = m.bit == wire::join_state::kSendOnlyFullMember;
+  if (!creates || m.member() || !g.by_data() || queries_of_data_.allow(now)) return true;
+  m.due = now + jitter_.around(kTurn, 50);
+  return false;
+}
+
 void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) {
   const bool gone = m.state == GroupMembership::State::kNone;
   if (wanted && !m.wanted && gone) m.due = TimePoint::min();
@@ -119,7 +129,7 @@ void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) 
   if (m.busy()) return;
   if (m.sa_registered && m.port != actions_.port().gid()) leave_former(g, m, now);
   if (wanted) {
-    if (m.due <= now && may_ask(m.due, now)) request_join(g, m, now);
+    if (m.due <= now && may_join(g, m, now)) request_join(g, m, now);
   } else if (m.sa_registered) {
     const bool due = !gone || m.due <= now;  // After a failed leave, only at the retry time.
     if (due && may_ask(m.due, now)) request_leave(g, m, now);
@@ -341,9 +351,9 @@ void GroupTable::on_listed(const sa::Outcome& outcome, TimePoint now) {
   for (std::size_t i = 0; i < outcome->count(); ++i) {
     const auto r = outcome->record<wire::McMemberRecord>(i);
     if (!r || !is_of_link(r->mgid)) continue;
-    if (groups_.size() >= 2 * config_.group.max_groups) {
+    if (find(r->mgid) == nullptr && !make_room(now)) {
       ++counters_.group_refused_local;
-      return;
+      continue;
     }
     Group& g = find_or_make(r->mgid, now);
     if (!std::exchange(g.routed, true)) advance(g, now);

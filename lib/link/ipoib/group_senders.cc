@@ -179,14 +179,24 @@ void GroupSenders::clear(Group& g, Drop reason) {
   drop_all(packets, reason);
 }
 
-void GroupSenders::forget_failed(Group& g) {
+void GroupSenders::forget_unused(Group& g, TimePoint since) {
   if (g.frames.empty()) g.own_used.reset();
   std::erase_if(g.senders, [&](auto& entry) {
     auto& [addr, s] = entry;
-    if (s.installed.state != table::NeighbourState::kFailed) return false;
+    const bool failed = s.installed.state == table::NeighbourState::kFailed;
+    const bool used = std::max(s.touched, sink_.last_used(s.index)) > since;
+    if (!failed && (used || !s.held.empty())) return false;
     sink_.remove(s.index);
     return true;
   });
+}
+
+TimePoint GroupSenders::last_used(const Group& g) const {
+  auto last = TimePoint::min();
+  for (const auto& [addr, s] : g.senders)
+    if (s.installed.state != table::NeighbourState::kFailed)
+      last = std::max({last, s.touched, sink_.last_used(s.index)});
+  return last;
 }
 
 void GroupSenders::drop_all(const HeldQueue& packets, Drop reason) {

@@ -39,9 +39,12 @@ class GroupSenders {
   void forget_delivery(Group& g);
   /// Forgets senders and waiting frames; held packets are dropped under `reason`.
   void clear(Group& g, Drop reason);
-  /// Forgets the senders that failed because the group was absent, so that they may ask again, and
-  /// the link's own use of it: only senders that go on sending occupy the table of groups.
-  void forget_failed(Group& g);
+  /// Forgets the senders that failed because the group was absent, so that they may ask again,
+  /// those without a packet since then, and the link's own use of it: only senders that go on
+  /// sending occupy the table of groups.
+  void forget_unused(Group& g, TimePoint since);
+  /// Latest packet on a way that the group has.
+  [[nodiscard]] TimePoint last_used(const Group& g) const;
   /// Drops packets that waited too long, and forgets senders that are unused for the configured
   /// time.
   void expire(Group& g, TimePoint now);

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/sa/queries.h"
 #include "lib/wire/iba.h"
@@ -26,10 +27,13 @@ constexpr Duration kSendersDelay = std::chrono::milliseconds(500);
 /// any number of groups.
 constexpr Duration kDataInterval = std::chrono::milliseconds(2);
 constexpr std::uint32_t kDataBurst = 256;
-/// Such groups that are not resolved yet. A sender gets at most as many as are left for others.
-constexpr std::size_t kPlaces = 256;
-/// A group is known to be absent for this long at least, even if others need its place.
-constexpr Duration kAbsentSeen = std::chrono::seconds(3);
+/// Such groups that are not resolved yet.
+constexpr ResolutionPlaces::Sizes kPlaces{.all = 256, .for_others = 64, .for_known = 32};
+/// A group is kept for this long at least after its resolution and, if it has a way, after its last
+/// packet, even if others need its room.
+constexpr Duration kKept = std::chrono::seconds(3);
+/// Groups that are looked at when one is needed that makes room.
+constexpr unsigned kLooks = 8;
 /// Time for the last leave to reach the SA.
 constexpr Duration kRenameDelay = std::chrono::milliseconds(20);
 constexpr Duration kHandleRetry = std::chrono::seconds(1);
@@ -59,6 +63,7 @@ GroupTable::GroupTable(const LinkConfig& config, LinkActions& actions, Neighbour
       spread_{seed ^ 1},
       log_limit_{kLogInterval},
       groups_{0, KeyedHash{seed}},
+      places_{seed, kPlaces},
       queries_of_data_{kDataInterval, kDataBurst} {}
 
 GroupTable::~GroupTable() {
@@ -115,38 +120,41 @@ void GroupTable::drop_requests(Group& g) {
     drop_request(*id);
 }
 
-/// True if the table takes one more group. At its limit, the group that has been absent for the
-/// longest time is forgotten, if only forwarded packets need it.
+/// True if the table takes one more group. At its limit, the group that can give way for the longest
+/// time is forgotten, unless packets still use it.
 bool GroupTable::make_room(TimePoint now) {
   if (groups_.size() < 2 * config_.group.max_groups) return true;
-  const auto oldest = absent_.due(now - kAbsentSeen);
-  if (!oldest) return false;
-  Group& g = *find(*oldest);
-  depend_on_routers(g, false, now);
-  erase(g);
-  return true;
+  for (unsigned i = 0; i < kLooks; ++i) {
+    const auto oldest = give_way_.due(now - kKept);
+    if (!oldest) return false;
+    Group& g = *find(*oldest);
+    if (const auto used = senders_.last_used(g); used > now - kKept) {
+      give_way_.set(g.mgid, g.gives_way, used);
+      continue;
+    }
+    depend_on_routers(g, false, now);
+    if (g.send.sa_registered) leave_former(g, g.send, now);
+    erase(g);
+    return true;
+  }
+  return false;
 }
 
-bool GroupTable::take_place(const wire::IpAddr& asker) {
-  const auto it = places_.find(asker);
-  const std::size_t own = it == places_.end() ? 0 : it->second;
-  if (own >= kPlaces - places_taken_) return false;
-  ++places_[asker];
-  ++places_taken_;
-  return true;
+/// Only forwarded packets need the group and, except for them, the fabric may not have it.
+bool GroupTable::can_give_way(const Group& g) const {
+  if (!g.by_data() || g.busy() || g.full.sa_registered || g.non.sa_registered) return false;
+  if (config_.group.send_only == SendOnly::kFullMember)
+    return g.send.member() || g.send.state == GroupMembership::State::kRefused;
+  return g.presence == Presence::kAbsent && !g.send.sa_registered;
 }
 
 void GroupTable::give_place_back(Group& g) {
-  if (!g.asker) return;
-  const auto it = places_.find(*g.asker);
-  if (--it->second == 0) places_.erase(it);
-  --places_taken_;
-  g.asker.reset();
+  if (g.place) places_.give_back(*std::exchange(g.place, std::nullopt));
 }
 
 void GroupTable::erase(Group& g) {
   give_place_back(g);
-  absent_.set(g.mgid, g.absent, kNever);
+  give_way_.set(g.mgid, g.gives_way, kNever);
   drop_requests(g);
   detach(g);
   senders_.clear(g, Drop::kLinkDown);
@@ -159,10 +167,10 @@ void GroupTable::reconsider(Group& g, TimePoint at) {
 }
 
 void GroupTable::schedule(Group& g, TimePoint now) {
-  if (g.presence != Presence::kUnknown || g.member() || !g.by_data()) give_place_back(g);
-  const bool useless = g.presence == Presence::kAbsent && g.delivery == GroupDelivery::kNone &&
-                       g.by_data() && !g.busy() && !g.sa_registered();
-  absent_.set(g.mgid, g.absent, useless ? std::min(g.absent, now) : kNever);
+  const bool resolved = g.presence != Presence::kUnknown || g.member() ||
+                        g.send.state == GroupMembership::State::kRefused;
+  if (resolved || !g.by_data()) give_place_back(g);
+  give_way_.set(g.mgid, g.gives_way, can_give_way(g) ? std::min(g.gives_way, now) : kNever);
   auto due = kNever;
   for (const auto* m : {&g.full, &g.non, &g.send})
     if (!m->busy() && (m->wanted || m->sa_registered)) due = std::min(due, m->due);
@@ -238,7 +246,7 @@ void GroupTable::suspend() {
 /// Removes everything of the group except the memberships that the SA may still count.
 void GroupTable::withdraw(Group& g) {
   give_place_back(g);
-  absent_.set(g.mgid, g.absent, kNever);
+  give_way_.set(g.mgid, g.gives_way, kNever);
   drop_requests(g);
   detach(g);
   senders_.clear(g, Drop::kLinkDown);
@@ -321,17 +329,14 @@ Status GroupTable::leave(const wire::IpAddr& group, TimePoint now) {
 void GroupTable::request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now) {
   Group* g = find(mgid_of(group));
   if (g == nullptr) {
-    if (!make_room(now)) {
+    const auto place = places_.take(group, sink_.source_of(packet));
+    if (!place || !make_room(now)) {
+      if (place) places_.give_back(*place);
       ++counters_.group_refused_local;
-      return sink_.drop(packet, Drop::kNeighbourTableFull, false);
-    }
-    const auto asker = sink_.source_of(packet);
-    if (!take_place(asker)) {
-      ++counters_.group_refused_local;
-      return sink_.drop(packet, Drop::kNeighbourPending, false);
+      return sink_.drop(packet, place ? Drop::kNeighbourTableFull : Drop::kNeighbourPending, false);
     }
     g = &find_or_make(mgid_of(group), now);
-    g->asker = asker;
+    g->place = place;
   }
   senders_.request_group(*g, group, packet, now);
   advance(*g, now);
@@ -358,7 +363,7 @@ void GroupTable::on_created(const wire::Gid& mgid, TimePoint now) {
   ++counters_.group_reports;
   Group* g = find(mgid);
   if (config_.group.multicast_router && is_of_link(mgid)) {
-    if (g == nullptr && groups_.size() < 2 * config_.group.max_groups) g = &find_or_make(mgid, now);
+    if (g == nullptr && make_room(now)) g = &find_or_make(mgid, now);
     if (g != nullptr)
       g->routed = true;
     else
@@ -426,7 +431,7 @@ void GroupTable::advance(Group& g, TimePoint now) {
 void GroupTable::query_group(Group& g, TimePoint now) {
   if (g.presence == Presence::kAbsent && g.negative_until <= now) {
     g.presence = Presence::kUnknown;
-    senders_.forget_failed(g);
+    senders_.forget_unused(g, now - config_.group.negative);
   }
   if (!g.sending()) {
     depend_on_routers(g, false, now);
@@ -482,12 +487,16 @@ void GroupTable::set_delivery(Group& g, TimePoint now) {
 
 void GroupTable::depend_on_routers(Group& g, bool depends, TimePoint now) {
   if (std::exchange(g.depends, depends) == depends) return;
-  Group& routers = find_or_make(routers_of(g), now);
-  if (depends)
+  if (depends) {
+    Group& routers = find_or_make(routers_of(g), now);
     ++routers.dependents;
-  else
-    --routers.dependents;
-  reconsider(routers, now);
+    give_way_.set(routers.mgid, routers.gives_way, kNever);
+    reconsider(routers, now);
+  } else if (Group* const routers = find(routers_of(g))) {
+    expects(routers->dependents > 0, "each dependent is counted");
+    --routers->dependents;
+    reconsider(*routers, now);
+  }
 }
 
 // --- Time ---

@@ -73,8 +73,8 @@ class GroupTable final : public LinkGroups {
   Group* find(const wire::Gid& mgid);
   Group& find_or_make(const wire::Gid& mgid, TimePoint now);
   [[nodiscard]] bool make_room(TimePoint now);
-  [[nodiscard]] bool take_place(const wire::IpAddr& asker);
   void give_place_back(Group& g);
+  [[nodiscard]] bool can_give_way(const Group& g) const;
   void erase(Group& g);
   void schedule(Group& g, TimePoint now);
   void reconsider(Group& g, TimePoint at);
@@ -92,6 +92,7 @@ class GroupTable final : public LinkGroups {
 
   // Requests to the SA (group_sa.cc).
   [[nodiscard]] bool may_ask(TimePoint& due, TimePoint now);
+  [[nodiscard]] bool may_join(const Group& g, GroupMembership& m, TimePoint now);
   void ask(Group& g, TimePoint now);
   void on_found(Group& g, const sa::Outcome& outcome, TimePoint now);
   void become_absent(Group& g, Duration how_long, TimePoint now);
@@ -133,9 +134,8 @@ class GroupTable final : public LinkGroups {
   std::map<wire::IpAddr, unsigned> joins_;
   std::unordered_map<wire::Gid, Group, KeyedHash> groups_;
   TimeOrder<wire::Gid> timers_;
-  TimeOrder<wire::Gid> absent_;  ///< Groups that give their places up, since they are absent.
-  std::map<wire::IpAddr, std::size_t> places_;  ///< Number of the asker's unresolved groups.
-  std::size_t places_taken_ = 0;
+  TimeOrder<wire::Gid> give_way_;  ///< Groups that make room for others, since they can.
+  ResolutionPlaces places_;        ///< For groups that are not resolved yet.
   RateLimiter queries_of_data_;
   std::vector<wire::Gid> to_move_;  ///< Groups whose queue pair is no longer that of the spread.
   std::size_t queries_ = 0;

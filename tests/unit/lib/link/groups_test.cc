@@ -704,6 +704,140 @@ TEST_F(Groups, P16_PacketsToNewGroupsAskAtALimitedRate) {
   stop_all();
 }
 
+/// The packets of 1,000 senders to ever new groups take all places except those of groups that were
+/// there before.
+TEST_F(Groups, P16_GroupsThatWereThereBeforeHavePlacesOfTheirOwn) {
+  f.config.group.send_idle = 1s;
+  bring_up(2);
+  join(1, kGlobal, 10ms);
+  send(0, kGlobal, 5s);
+  EXPECT_EQ(heard(1, kGlobal), 1U);
+  EXPECT_FALSE(row(0, kGlobal).sending);
+  std::uint32_t next = 0;
+  for (const auto end = f.now + 3s; f.now < end; f.run_for(10ms)) {
+    for (int i = 0; i < 100; ++i) {
+      const HeldPacket packet = node(0).sink->new_packet();
+      node(0).sink->sources[packet] = wire::IpAddr::v4(0x0a01'0000 + next % 1000);
+      node(0).link->on_neighbour_wanted(wire::IpAddr::v4(0xe600'0000 + next++), packet, f.now);
+    }
+    if (f.now + 2s == end) node(0).send_ip(ip(kGlobal));
+  }
+  EXPECT_EQ(heard(1, kGlobal), 2U);
+  f.run_for(30s);
+  stop_all();
+}
+
+/// With SendOnlyFullMember, each packet to a new group creates it at the SA.
+TEST_F(Groups, P16_PacketsToNewGroupsCreateThemAtALimitedRate) {
+  f.config.group.send_only = SendOnly::kFullMember;
+  f.config.group.max_groups = 512;
+  bring_up(2);
+  const auto before = node(0).link->counters().group_joins_sent;
+  for (unsigned i = 0; i < 6000; ++i) {
+    node(0).send_ip(wire::IpAddr::v4(0xef03'0000 + i));
+    if (i % 10 == 9) f.run_for(10ms);
+  }
+  const auto joins = node(0).link->counters().group_joins_sent - before;
+  EXPECT_LE(joins, 256U + 6 * 500 + 10);
+  EXPECT_GE(joins, 1024U) << "the rate is used";
+  EXPECT_LE(node(0).link->groups(f.now).size(), 1024U);
+  f.run_for(4s);
+  join(1, kGlobal, 100ms);
+  send(0, kGlobal, 1s);
+  EXPECT_EQ(heard(1, kGlobal), 1U) << "a group that no packet uses made room";
+  f.run_for(1s);
+  for (const auto& g : node(0).link->groups(f.now)) {
+    if (g.state == "member") continue;
+    EXPECT_GT(f.join_state(wire::to_string(g.group).c_str(), node(0)), 0) << g.state;
+  }
+  stop_all();
+}
+
+/// Absent groups whose packets go to all routers are asked for again and keep their room only while
+/// there are such packets.
+TEST_F(Groups, P16_AbsentGroupsBehindRoutersLeaveRoomForOthers) {
+  f.config.group.max_groups = 64;
+  bring_up(2);
+  join(1, "224.0.0.2", 10ms);
+  join(1, kGlobal, 10ms);
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    node(0).send_ip(wire::IpAddr::v4(0xef03'0000 + i));
+    f.run_for(10ms);
+  }
+  EXPECT_GE(node(0).link->groups(f.now).size(), 127U);
+  f.run_for(4s);
+  send(0, kGlobal, 100ms);
+  EXPECT_EQ(heard(1, kGlobal), 1U);
+  f.run_for(30s);
+  const auto before = node(0).link->counters().group_queries;
+  f.run_for(60s);
+  EXPECT_EQ(node(0).link->counters().group_queries, before) << "no packet asks for them";
+  EXPECT_LE(node(0).link->groups(f.now).size(), 3U);
+  stop_all();
+}
+
+/// Packets that go to the routers keep their group in a full table.
+TEST_F(Groups, P16_AGroupBehindRoutersThatIsUsedStays) {
+  f.config.group.max_groups = 64;
+  bring_up(2);
+  join(1, "224.0.0.2", 10ms);
+  send(0, kGlobal, 100ms);
+  EXPECT_EQ(row(0, kGlobal).state, "all-routers");
+  const auto before = node(0).link->counters().group_refused_local;
+  for (std::uint32_t i = 0; i < 900; ++i) {
+    node(0).send_ip(wire::IpAddr::v4(0xef03'0000 + i));
+    if (i % 10 == 0) node(0).send_ip(ip(kGlobal));
+    f.run_for(10ms);
+  }
+  EXPECT_GT(node(0).link->counters().group_refused_local, before);
+  EXPECT_EQ(row(0, kGlobal).state, "all-routers");
+  stop_all();
+}
+
+/// The all-routers group is absent when a packet beyond the link makes it needed, in the moment in
+/// which the table is full.
+TEST_F(Groups, P16_TheRoutersThatAGroupDependsOnMakeNoRoom) {
+  f.config.ip6.enabled = true;
+  f.config.group.max_groups = 64;
+  bring_up(2);
+  f.run_for(5s);
+  const std::vector<std::byte> packet(48, std::byte{0x60});
+  node(0).send_ip(ip("ff05::2"));  // Its MGID is that of ff02::2.
+  f.run_for(300ms);
+  node(0).link->send_to_group(ip("ff02::abcd"), packet, f.now);
+  f.run_for(100ms);
+  for (std::uint32_t i = 0; i < 200 && node(0).link->groups(f.now).size() < 128; ++i) {
+    node(0).send_ip(wire::IpAddr::v4(0xef03'0000 + i));
+    f.run_for(10ms);
+  }
+  f.run_for(3s);
+  node(0).send_ip(ip("ff05::abcd"));
+  node(0).send_ip(wire::IpAddr::v4(0xef04'0000));
+  f.run_for(660s);
+  const auto queries = node(0).link->counters().group_queries;
+  f.run_for(100s);
+  EXPECT_EQ(node(0).link->counters().group_queries, queries);
+  join(1, "ff02::2", 12s);
+  for (unsigned i = 0; i < 3; ++i) send(0, "ff05::77", 15s);
+  EXPECT_EQ(heard(1, "ff05::77"), 3U);
+  stop_all();
+}
+
+/// A multicast router learns of a group while packets to absent ones fill the table.
+TEST_F(Groups, M07_AbsentGroupsLeaveRoomForCreatedOnes) {
+  f.config.group.max_groups = 64;
+  f.config.group.multicast_router = true;
+  bring_up(2);
+  for (std::uint32_t i = 0; i < 300 && node(0).link->groups(f.now).size() < 128; ++i) {
+    node(0).send_ip(wire::IpAddr::v4(0xef03'0000 + i));
+    f.run_for(5ms);
+  }
+  f.run_for(4s);
+  join(1, kGlobal, 1s);
+  EXPECT_TRUE(row(0, kGlobal).routed);
+  stop_all();
+}
+
 /// A scan of IPv6 hosts asks for each host in its own solicited-node group.
 TEST_F(Groups, U30_OwnPacketsToAbsentGroupsKeepNoRoomForLong) {
   f.config.group.max_groups = 64;
