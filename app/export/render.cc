@@ -178,6 +178,7 @@ Json counters_json(const mgmt::LinkInfo& link) {
   const auto& c = link.counters;
   Json counters = {{"joins_sent", c.joins_sent},
                    {"joins_failed", c.joins_failed},
+                   {"memberships_forgotten", c.memberships_forgotten},
                    {"path_queries", c.path_queries},
                    {"path_failures", c.path_failures},
                    {"paths_refused", c.paths_refused},

@@ -206,6 +206,8 @@ struct SidrCounters {
 struct LinkCounters {
   SidrCounters sidr;
   std::uint64_t joins_sent = 0, joins_failed = 0, path_queries = 0, path_failures = 0;
+  std::uint64_t memberships_forgotten =
+      0;  ///< The SA had lost the membership of the broadcast group.
   /// A port had too many paths with Q_Keys of their own: the new one was refused, or one that only
   /// another host had spoken of was ended.
   std::uint64_t paths_refused = 0;

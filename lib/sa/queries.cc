@@ -77,6 +77,13 @@ Request find_group(const wire::Gid& mgid) {
   return mc_request(wire::Method::kGet, McMemberRecord::kMgid, r);
 }
 
+Request find_member(const wire::Gid& mgid, const wire::Gid& port_gid) {
+  McMemberRecord r{};
+  r.mgid = mgid;
+  r.port_gid = port_gid;
+  return mc_request(wire::Method::kGet, McMemberRecord::kMgid | McMemberRecord::kPortGid, r);
+}
+
 Request list_groups(std::uint16_t pkey) {
   McMemberRecord r{};
   r.pkey = full_member(pkey);

@@ -30,6 +30,10 @@ namespace ipoib::sa {
 /// Looks up a group. The answer is its record, or a refusal with "no records".
 [[nodiscard]] Request find_group(const wire::Gid& mgid);
 
+/// Looks up a membership of the asking port. The answer is the group's record, or a refusal with "no
+/// records" if the port is no member of it.
+[[nodiscard]] Request find_member(const wire::Gid& mgid, const wire::Gid& port_gid);
+
 /// Lists all groups of a partition: a table of McMemberRecord.
 [[nodiscard]] Request list_groups(std::uint16_t pkey);
 

@@ -42,7 +42,11 @@ std::optional<FakeSa::Answer> FakeSa::answer(const wire::SaMad& mad) {
   const auto status = [](wire::MadStatus s) { return static_cast<std::uint16_t>(s); };
   if (attr == wire::Attr::kMcMemberRecord && method != wire::Method::kGetTable) {
     auto r = *wire::read<wire::McMemberRecord>(mad.data);
-    if (r.mgid != wire::broadcast_mgid(r.pkey.host(), r.mgid.prefix() >> 48 & 0x0f)) {
+    const bool broadcast =
+        method == wire::Method::kGet
+            ? r.mgid == group.mgid
+            : r.mgid == wire::broadcast_mgid(r.pkey.host(), r.mgid.prefix() >> 48 & 0x0f);
+    if (!broadcast) {
       group_requests.push_back(mad);
       if (silent) return std::nullopt;
       if (method == wire::Method::kGet) return Answer{status(wire::MadStatus::kSaNoRecords), {}};
@@ -62,6 +66,12 @@ std::optional<FakeSa::Answer> FakeSa::answer(const wire::SaMad& mad) {
     if (other || (only_creation && members == 0 && !creates))
       return Answer{status(wire::MadStatus::kSaInsufficientComponents), {}};
     members = 1;
+    return Answer{0, bytes(group)};
+  }
+  if (attr == wire::Attr::kMcMemberRecord && method == wire::Method::kGet) {
+    checks.push_back(mad);
+    if (silent) return std::nullopt;
+    if (members == 0 || hides_members) return Answer{status(wire::MadStatus::kSaNoRecords), {}};
     return Answer{0, bytes(group)};
   }
   if (attr == wire::Attr::kMcMemberRecord && method == wire::Method::kDelete) {

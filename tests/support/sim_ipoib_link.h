@@ -42,9 +42,10 @@ class FakeSa {
   unsigned only_scope = 0;     ///< Scope of the broadcast group; 0: any.
   bool only_creation = false;  ///< The group exists only after a join created it.
   /// Received requests; joins and leaves are those of the broadcast group.
-  std::vector<wire::SaMad> joins, leaves, path_queries;
+  std::vector<wire::SaMad> joins, checks, leaves, path_queries;
   std::vector<wire::SaMad> group_requests;  ///< About other groups; all joins succeed.
   unsigned members = 0;
+  bool hides_members = false;  ///< It denies every membership that a port asks about.
 };
 
 class SimIpoibLink : public test::SimTime {

@@ -53,6 +53,7 @@ BroadcastMembership::BroadcastMembership(const LinkConfig& config, LinkActions& 
       owner_{owner},
       finder_{finder},
       jitter_{seed},
+      check_{config, sa, [this](TimePoint now) { on_forgotten(now); }, seed ^ 1},
       backoff_{config.join_backoff_min} {}
 
 BroadcastMembership::~BroadcastMembership() {
@@ -74,6 +75,7 @@ void BroadcastMembership::start(TimePoint now) {
 
 void BroadcastMembership::stop(TimePoint now) {
   cancel();
+  check_.stop();
   due_.reset();
   reason_.clear();
   if (!std::exchange(sa_registered_, false)) return left(now);
@@ -275,6 +277,7 @@ void BroadcastMembership::on_answer(const sa::Outcome& outcome, TimePoint now) {
     if (config_.membership_refresh > Duration::zero())
       due_ = now + jitter_.around(config_.membership_refresh, kSpread);
   }
+  check_.start(group_, port_, now);
   owner_.on_membership_changed(now);
 }
 
@@ -331,7 +334,17 @@ void BroadcastMembership::try_later(TimePoint now) {
   backoff_ = std::min(backoff_ * 2, config_.join_backoff_max);
 }
 
+void BroadcastMembership::on_forgotten(TimePoint now) {
+  if (state_ != State::kMember) return;
+  ++counters_.memberships_forgotten;
+  log(LogArea::kLink, LogLevel::kWarning,
+      "{}: the SA at LID {} has lost the membership of {}, joining again", config_.name,
+      actions_.port().sm_lid, wire::to_string(group_));
+  owner_.on_forgotten(now);
+}
+
 void BroadcastMembership::tick(TimePoint now) {
+  if (state_ == State::kMember) check_.tick(now);
   if (!due_ || now < *due_) return;
   if (state_ == State::kLeaving) {
     cancel();

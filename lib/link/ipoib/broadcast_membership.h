@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Membership of the broadcast group: searches the group, joins or creates it, retries for ever with
-// backoff, confirms the membership periodically, leaves it. Source: RFC 4391 §4.1, §5; IBA vol 1
+// backoff, checks and confirms the membership periodically, leaves it. Source: RFC 4391 §4.1, §5; IBA vol 1
 // §15.2.5.17.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include "lib/base/result.h"
 #include "lib/link/ipoib/broadcast_finder.h"
 #include "lib/link/ipoib/ipoib_types.h"
+#include "lib/link/ipoib/membership_check.h"
 #include "lib/link/jitter.h"
 #include "lib/sa/client.h"
 #include "lib/wire/sa_records.h"
@@ -29,6 +30,8 @@ class MembershipOwner {
   virtual Status on_joined(const wire::McMemberRecord& record, TimePoint now) = 0;
   /// state() or reason() may have changed.
   virtual void on_membership_changed(TimePoint now) = 0;
+  /// The SA has lost the membership, and so probably everything that it knew of the port.
+  virtual void on_forgotten(TimePoint now) = 0;
 };
 
 class BroadcastMembership {
@@ -58,7 +61,9 @@ class BroadcastMembership {
   [[nodiscard]] const std::string& reason() const { return reason_; }
 
   void tick(TimePoint now);
-  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return due_; }
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const {
+    return state_ == State::kMember ? earlier(due_, check_.next_deadline()) : due_;
+  }
 
  private:
   [[nodiscard]] wire::Gid mgid() const;
@@ -74,6 +79,7 @@ class BroadcastMembership {
   Status accept(const sa::Reply& reply, TimePoint now);
   Status use_found(wire::McMemberRecord& record) const;
   void on_failure(const sa::Failure& failure, TimePoint now);
+  void on_forgotten(TimePoint now);
   void try_later(TimePoint now);
   void give_reason(std::string reason, State state, TimePoint now);
   void left(TimePoint now);
@@ -87,6 +93,7 @@ class BroadcastMembership {
   MembershipOwner& owner_;
   BroadcastFinder* finder_;
   Jitter jitter_;
+  MembershipCheck check_;  ///< In state kMember.
   State state_ = State::kIdle;
   std::string reason_;
   std::uint8_t scope_ = 2;      ///< Scope being tried, or joined.

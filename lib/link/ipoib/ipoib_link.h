@@ -134,6 +134,9 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   [[nodiscard]] Status may_join() const override;
   Status on_joined(const wire::McMemberRecord& record, TimePoint now) override;
   void on_membership_changed(TimePoint now) override;
+  void on_forgotten(TimePoint now) override {
+    on_port_event(fabric::PortEvent::kClientReregister, now);
+  }
 
   [[nodiscard]] std::vector<std::byte> encapsulate(wire::EtherType type,
                                                    std::span<const std::byte> payload) const;

@@ -93,6 +93,8 @@ struct LinkConfig : IpConfig {
   /// Interval of confirmations of the broadcast membership at the SA, so that a restarted SA learns
   /// of it again; 0: never.
   Duration membership_refresh = std::chrono::seconds(60);
+  /// Interval of questions to the SA if it still knows of that membership; 0: never.
+  Duration membership_check = std::chrono::seconds(3);
 };
 
 /// Number of queue pairs that neighbours and groups are spread over.

@@ -188,6 +188,7 @@ TEST(Sim, AddressConflictIsNoticedByBothAndFloodsNothing) {
 
 TEST(Sim, ThousandUnresolvableDestinationsCauseNoStorm) {
   SimFabric f{9};
+  f.config.membership_check = Duration::zero();
   bring_up(f, 2);
   auto& a = *f.nodes[0];
   a.send_ip(f.nodes[1]->address());

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/link/ipoib/membership_check.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/sa/queries.h"
+
+namespace ipoib::link {
+
+MembershipCheck::MembershipCheck(const LinkConfig& config, sa::Client& sa, Forgotten forgotten,
+                                 std::uint64_t seed)
+    : config_{config},
+      sa_{sa},
+      forgotten_{std::move(forgotten)},
+      jitter_{seed},
+      interval_{config.membership_check} {}
+
+MembershipCheck::~MembershipCheck() {
+  stop();
+}
+
+void MembershipCheck::start(const wire::Gid& mgid, const wire::Gid& port, TimePoint now) {
+  stop();
+  if (config_.membership_check <= Duration::zero()) return;
+  mgid_ = mgid;
+  port_ = port;
+  due_ = now + jitter_.around(interval_, kSpread);
+}
+
+void MembershipCheck::stop() {
+  sa_.cancel(std::exchange(transaction_, sa::kNoTransaction));
+  due_.reset();
+}
+
+/// A query that is still unanswered is given up for a new one, because the pauses between the
+/// retries of one query grow.
+void MembershipCheck::tick(TimePoint now) {
+  if (!due_ || now < *due_) return;
+  sa_.cancel(transaction_);
+  due_ = now + jitter_.around(interval_, kSpread);
+  transaction_ = sa_.submit(
+      sa::find_member(mgid_, port_),
+      [this](const sa::Outcome& outcome, TimePoint at) {
+        transaction_ = sa::kNoTransaction;
+        on_answer(outcome, at);
+      },
+      now);
+}
+
+void MembershipCheck::on_answer(const sa::Outcome& outcome, TimePoint now) {
+  if (outcome) interval_ = config_.membership_check;
+  if (outcome || !sa_says_no(outcome.error())) return;
+  interval_ = std::max(std::min(2 * interval_, config_.membership_refresh), interval_);
+  forgotten_(now);
+}
+
+}  // namespace ipoib::link
