@@ -91,7 +91,8 @@ void PortWatch::take(const wire::Smp& smp, std::uint32_t modifier, const SmpSend
 /// All questions of a round are answered.
 void PortWatch::conclude() {
   missed_ = 0;
-  pkeys_ = table_;
+  // An entry that moves over a hole changes no attribute of the port, but indices of P_Keys.
+  if (std::exchange(pkeys_, table_) != table_) events_.add(fabric::PortEvent::kPkeyChange);
   fabric::PortAttr next;
   next.guid = node_.port_guid.host();
   next.gid_prefix = port_.gid_prefix.host();

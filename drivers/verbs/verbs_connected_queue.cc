@@ -66,15 +66,18 @@ Result<std::unique_ptr<VerbsConnectedQueue>> VerbsConnectedQueue::create(
     return fail(Errc::kUnavailable, "{}: cannot initialise queue pair {:#x}: {}", shared.name,
                 pair->qp->qp_num, std::strerror(error));
   std::unique_ptr<VerbsConnectedQueue> queue{
-      new VerbsConnectedQueue{std::move(*pair), shared, next_queue_number(), config}};
+      new VerbsConnectedQueue{std::move(*pair), shared, next_queue_number(), pkey_index, config}};
   receive.queues.set(queue->qpn(), queue.get());
   return queue;
 }
 
 VerbsConnectedQueue::VerbsConnectedQueue(QueuePair pair, PortShared& shared, std::uint32_t tag,
+                                         std::uint16_t index,
                                          const fabric::ConnectedQueueConfig& config)
     : ConnectedQueue{pair.qp->qp_num, config.transport, &VerbsConnectedQueue::tx},
       receive_queue{static_cast<VerbsReceiveQueue&>(*config.receive_queue)},
+      pkey{config.pkey},
+      pkey_index{index},
       shared_{shared},
       qp_{std::move(pair.qp)},
       send_{qp_.get(), pair.extended, pair.limits, tag} {}
@@ -158,9 +161,9 @@ void VerbsConnectedQueue::set_error(QueueError error) noexcept {
   if (error != QueueError::kClosed) receive_queue.report_failure();
 }
 
-void VerbsConnectedQueue::close() noexcept {
+void VerbsConnectedQueue::end(QueueError error) noexcept {
   expects_management();
-  set_error(QueueError::kClosed);
+  set_error(error);
   if (qp_ != nullptr) static_cast<void>(modify(*qp_, IBV_QPS_ERR, {}, 0));
 }
 

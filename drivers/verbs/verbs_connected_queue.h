@@ -33,7 +33,7 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   /// first call has an effect. Any lcore.
   void set_error(fabric::QueueError error) noexcept;
   /// set_error() by this side, which also ends receiving, even if the queue had failed before.
-  void close() noexcept;
+  void end(fabric::QueueError error) noexcept;
   /// Destroys the queue pair of a lost device; no worker may use it.
   void forget_device();
   [[nodiscard]] fabric::ConnectedQueueInfo info() const;
@@ -51,10 +51,12 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   }
 
   VerbsReceiveQueue& receive_queue;
-  bool reported = false;  ///< The failure has been reported.
+  const std::uint16_t pkey;
+  const std::uint16_t pkey_index;  ///< Index of `pkey` in the port's table at the creation.
+  bool reported = false;           ///< The failure has been reported.
 
  private:
-  VerbsConnectedQueue(QueuePair pair, PortShared& shared, std::uint32_t tag,
+  VerbsConnectedQueue(QueuePair pair, PortShared& shared, std::uint32_t tag, std::uint16_t index,
                       const fabric::ConnectedQueueConfig& config);
   static std::uint16_t tx(fabric::ConnectedQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
   std::uint16_t send(ReceiveHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;

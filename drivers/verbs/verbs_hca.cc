@@ -260,7 +260,7 @@ void VerbsHca::destroy_connected_queue(fabric::ConnectedQueue& queue) {
   VerbsReceiveQueue& receive = (*found)->receive_queue;
   // After a change of the device, another queue may have this QPN.
   if (receive.queues.find(queue.qpn()) == found->get()) receive.queues.set(queue.qpn(), nullptr);
-  (*found)->close();
+  (*found)->end(fabric::QueueError::kClosed);
   receive.closing.push_back({std::move(*found), grace_.start(), std::nullopt});
   connected_queues_.erase(found);
   std::erase_if(queue_events_, [&](const fabric::QueueEvent& e) { return e.qpn == queue.qpn(); });
@@ -284,7 +284,7 @@ Status VerbsHca::set_ready_to_send(fabric::ConnectedQueue& queue, const fabric::
 
 void VerbsHca::set_error(fabric::ConnectedQueue& queue) {
   expects_management();
-  static_cast<VerbsConnectedQueue&>(queue).close();
+  static_cast<VerbsConnectedQueue&>(queue).end(fabric::QueueError::kClosed);
 }
 
 fabric::ConnectedQueueInfo VerbsHca::info(const fabric::ConnectedQueue& queue) const {

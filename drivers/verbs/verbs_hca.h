@@ -113,6 +113,7 @@ class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
   void equip();
   Status equip(VerbsUdQueue& queue);
   Status equip(VerbsReceiveQueue& queue);
+  void end_queues_of_moved_pkeys();
   Status restart(VerbsUdQueue& queue, std::uint16_t pkey_index);
   void check_failures(TimePoint now);
   Status attach_now(VerbsUdQueue& queue, const VerbsUdQueue::Attachment& group);

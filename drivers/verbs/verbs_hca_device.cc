@@ -227,6 +227,7 @@ void VerbsHca::equip() {
   };
   for (const auto& queue : receive_queues_) note(equip(*queue));
   for (const auto& queue : ud_queues_) note(equip(*queue));
+  end_queues_of_moved_pkeys();
   if (!problem.empty() && problem != queue_problem_)
     log(LogArea::kFabric, LogLevel::kErr, "{}", problem);
   queue_problem_ = std::move(problem);
@@ -269,6 +270,22 @@ Status VerbsHca::equip(VerbsUdQueue& queue) {
   const bool active = attr_.state == fabric::PortState::kActive;
   queue.publish(active ? queue.hardware.get() : nullptr);
   return complete;
+}
+
+/// A queue pair keeps the index of its P_Key, where the subnet manager may put another P_Key at any
+/// time. A peer's packets are then discarded without a word, so the connection ends and opens again.
+void VerbsHca::end_queues_of_moved_pkeys() {
+  unsigned ended = 0;
+  for (const auto& queue : connected_queues_) {
+    if (queue->error() != fabric::QueueError::kNone) continue;
+    if (find_pkey(pkeys_, queue->pkey) == queue->pkey_index) continue;
+    queue->end(fabric::QueueError::kInvalidRequest);
+    ++ended;
+  }
+  if (ended != 0)
+    log(LogArea::kFabric, LogLevel::kNotice,
+        "{}: the P_Key table of the port has changed, {} connected queue pairs end", config_.name,
+        ended);
 }
 
 /// Restarts the queue pair. Its attachments to multicast groups stay.

@@ -103,6 +103,12 @@ TEST_F(UmadWatch, PkeyTableMayHaveHoles) {
   settle();
   ASSERT_EQ(mads_.size(), 1U);
   EXPECT_EQ(mads_[0].from.pkey, 0x0002);
+
+  // The port has the same partitions, but queue pairs have indices.
+  change([](FakeUmad& f) { std::swap(f.port_.pkeys[1], f.port_.pkeys[40]); });
+  EXPECT_EQ(take_events(), Events{PortEvent::kPkeyChange});
+  EXPECT_TRUE(port_->send({.lid = 1, .pkey = 0x8002}, mad));
+  EXPECT_EQ(fake_.take_sent()[0].to.pkey_index, 1);
 }
 
 // States and table sizes that do not exist are harmless.

@@ -479,6 +479,33 @@ TEST_P(VerbsConnectedTest, EventOfTheQueuePairIsItsFailure) {
   expect_talk_again();
 }
 
+// The subnet manager may write another P_Key to the index that a queue pair has.
+TEST_P(VerbsConnectedTest, QueueOfAPkeyThatMovesFails) {
+  const auto change = [&](std::vector<std::uint16_t> pkeys) {
+    a_.node->device->ports[0].pkeys = std::move(pkeys);
+    fabric_.raise(*a_.node->device, IBV_EVENT_PKEY_CHANGE);
+  };
+  change({0xffff, 0x8001});
+  EXPECT_TRUE(news(a_).empty());
+  expect_talk();
+  for (const std::vector<std::uint16_t>& pkeys :
+       {std::vector<std::uint16_t>{0x8001, 0xffff}, {0x8001, 0, 0xffff}, {0xffff, 0x8001, 0}}) {
+    change(pkeys);
+    expect_failed(a_, QueueError::kInvalidRequest);
+    EXPECT_EQ(send(a_, {60}), 1);
+    EXPECT_TRUE(receive(a_).empty());
+    expect_talk_again();
+    EXPECT_TRUE(talk(*a_.node, *b_.node));
+  }
+  EXPECT_EQ(a_.node->drops(Drop::kIbTxFlushed), 3U);
+  change({0x8001, 0x8002, 0x8003});
+  expect_failed(a_, QueueError::kInvalidRequest);
+  expect_problem(*a_.node, "P_Key 0xffff");
+  change({0xffff});
+  EXPECT_TRUE(news(a_).empty());
+  expect_talk_again();
+}
+
 TEST_P(VerbsConnectedTest, FailedReceiveIsTheQueuesFailure) {
   fabric_.fail_receive(IBV_WC_LOC_PROT_ERR);
   EXPECT_EQ(send(a_, {60}), 1);
