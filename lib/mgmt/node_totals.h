@@ -39,6 +39,8 @@ struct InterfaceTotals {
   DeviceStats errors;  ///< Device counters of a port.
   link::NeighbourPhases neighbours{};
   std::map<std::string_view, std::size_t> groups;  ///< Number of groups by GroupInfo::state.
+  /// Messages of IGMP and MLD, by kind: see NodeCounters.
+  std::map<std::string_view, std::uint64_t> membership;
 };
 
 struct HcaTotals {

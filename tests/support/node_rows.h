@@ -105,6 +105,7 @@ inline mgmt::NodeTotals totals_of(const NodeRows& rows) {
   ib0.traffic.rx_packets += 100;
   ib0.neighbours[static_cast<std::size_t>(link::NeighbourPhase::kReachable)] = 1;
   ib0.groups = {{"member", 1}};
+  ib0.membership = {{"reports_sent", 8}};
   mgmt::InterfaceTotals eth0;
   eth0.name = "eth0";
   eth0.place = mgmt::Place::kPort;

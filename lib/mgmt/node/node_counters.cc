@@ -136,7 +136,27 @@ InterfaceTotals NodeCounters::interface_totals(const InterfaceSlot& slot) const 
   t.traffic = traffic(control.id());
   t.neighbours = control.neighbour_phases();
   for (const link::GroupInfo& g : control.groups(parts_.now())) ++t.groups[g.state];
+  t.membership = membership_messages(control.id());
   return t;
+}
+
+/// Counts the host's part, which every interface has, and the router's part.
+std::map<std::string_view, std::uint64_t> NodeCounters::membership_messages(
+    table::InterfaceId iface) const {
+  std::map<std::string_view, std::uint64_t> n;
+  const route::MulticastRouter& router = parts_.multicast->router();
+  for (const auto family : {route::IpFamily::kIpv4, route::IpFamily::kIpv6}) {
+    if (const auto* host = router.reporter(iface, family)) {
+      n["reports_sent"] += host->counters().reports_sent;
+      n["leaves_sent"] += host->counters().leaves_sent;
+      n["queries_heard"] += host->counters().queries_heard;
+    }
+    if (const auto* members = router.membership(iface, family)) {
+      n["queries_sent"] += members->counters().queries_sent;
+      n["reports_received"] += members->counters().reports_received;
+    }
+  }
+  return n;
 }
 
 std::vector<QueueTotals> NodeCounters::queue_totals() const {

@@ -45,6 +45,8 @@ class NodeCounters {
  private:
   [[nodiscard]] InterfaceTotals interface_totals(const InterfaceSlot& slot) const;
   [[nodiscard]] std::vector<QueueTotals> queue_totals() const;
+  [[nodiscard]] std::map<std::string_view, std::uint64_t> membership_messages(
+      table::InterfaceId iface) const;
   [[nodiscard]] std::map<std::string_view, std::uint64_t> membership_refused() const;
 
   const NodeParts& parts_;

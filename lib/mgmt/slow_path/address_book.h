@@ -30,11 +30,11 @@ class AddressBook final : public link::AddressSink {
 
   void listen(table::InterfaceId iface, const wire::IpAddr& addr) override {
     expects_management();
-    report(iface, multicast_.table().listen(iface, addr, now_));
+    report(iface, multicast_.listen(iface, addr, now_));
   }
   void unlisten(table::InterfaceId iface, const wire::IpAddr& addr) override {
     expects_management();
-    multicast_.table().unlisten(iface, addr, now_);
+    multicast_.unlisten(iface, addr, now_);
   }
   void address_ready(table::InterfaceId iface, const wire::IpPrefix& address) override;
   void address_removed(table::InterfaceId iface, const wire::IpPrefix& address) override;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/contract.h"
+#include "lib/base/hash_seed.h"
 #include "lib/mgmt/worker/injector.h"
 
 namespace ipoib::mgmt {
@@ -24,7 +25,10 @@ msg::Down delivery_message(msg::Down::Kind kind, const table::Delivery& delivery
 }  // namespace
 
 MulticastWiring::MulticastWiring(InterfaceTable& interfaces, WorkerSet& workers, Injector& injector)
-    : interfaces_{interfaces}, workers_{workers}, injector_{injector}, router_{{}, *this, *this} {}
+    : interfaces_{interfaces},
+      workers_{workers},
+      injector_{injector},
+      router_{{}, *this, *this, secret_seed()} {}
 
 Status MulticastWiring::add_router(InterfaceSlot& slot, const IpConfig& config, TimePoint now) {
   expects_management();
@@ -34,7 +38,6 @@ Status MulticastWiring::add_router(InterfaceSlot& slot, const IpConfig& config, 
   if (auto s = router_.add_interface(id, membership, now); !s) return s;
   router_.link_down(id, now);
   routers_.push_back(id);
-  up_.push_back(false);
   note_incoming();
   for (const wire::IpAddr& group : route::MulticastRouter::router_groups())
     if (auto s = slot.control->join_group(group, now); !s) return s;
@@ -43,11 +46,13 @@ Status MulticastWiring::add_router(InterfaceSlot& slot, const IpConfig& config, 
 
 void MulticastWiring::update_state(TimePoint now) {
   expects_management();
-  for (std::size_t i = 0; i < routers_.size(); ++i) {
-    const bool up = interfaces_.find(routers_[i])->control->state() == link::State::kUp;
-    if (up == up_[i]) continue;
-    up_[i] = up;
-    up ? router_.link_up(routers_[i], now) : router_.link_down(routers_[i], now);
+  up_.resize(interfaces_.size());
+  for (const auto& slot : interfaces_) {
+    const table::InterfaceId id = slot->control->id();
+    const bool up = slot->control->state() == link::State::kUp;
+    if (up == up_[id]) continue;
+    up_[id] = up;
+    up ? router_.link_up(id, now) : router_.link_down(id, now);
   }
 }
 
@@ -73,7 +78,7 @@ Status MulticastWiring::add_route(const MulticastRouteConfig& route, TimePoint n
   expects_management();
   const auto resolved = resolve(route);
   if (!resolved) return tl::make_unexpected(resolved.error());
-  Status added = router_.table().add_static(*resolved, now);
+  Status added = router_.add_static(*resolved, now);
   note_incoming();
   return added;
 }
@@ -82,7 +87,7 @@ Status MulticastWiring::remove_route(const MulticastRouteConfig& route, TimePoin
   expects_management();
   const auto resolved = resolve(route);
   if (!resolved) return tl::make_unexpected(resolved.error());
-  Status removed = router_.table().remove_static(*resolved, now);
+  Status removed = router_.remove_static(*resolved, now);
   note_incoming();
   return removed;
 }

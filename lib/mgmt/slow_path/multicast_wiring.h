@@ -33,7 +33,8 @@ class MulticastWiring final : private route::MulticastSender, private route::Del
     return iface < table::kMaxMulticastInterfaces && (incoming_ >> iface & 1) != 0;
   }
 
-  /// Forgets the members on links that went down.
+  /// Forgets the members on links that went down, and reports this node's groups on links that came
+  /// up.
   void update_state(TimePoint now);
 
   [[nodiscard]] std::vector<MulticastRouteInfo> rows(TimePoint now) const;
@@ -56,7 +57,7 @@ class MulticastWiring final : private route::MulticastSender, private route::Del
   Injector& injector_;
   route::MulticastRouter router_;
   std::vector<table::InterfaceId> routers_;  ///< Interfaces of add_router().
-  std::vector<bool> up_;                     ///< State of routers_[i], as router_ knows it.
+  std::vector<bool> up_;                     ///< State of interface i, as router_ knows it.
   std::uint64_t incoming_ = 0;               ///< Bit i: routes_from(i).
 };
 

@@ -16,6 +16,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/rate_limiter.h"
+#include "lib/route/multicast/group_reporter.h"
 #include "lib/route/multicast/multicast_group.h"
 #include "lib/route/multicast/record_budget.h"
 #include "lib/table/neighbour.h"
@@ -23,14 +24,12 @@
 
 namespace ipoib::route {
 
-enum class IpFamily : std::uint8_t { kIpv4, kIpv6 };
-
 /// Actions of the state machine. Implementations must not call back into it.
 class MembershipSink {
  public:
   virtual ~MembershipSink() = default;
   /// Sends a whole IP packet on `iface` to its destination, which is a group. The TTL stays.
-  virtual void send(table::InterfaceId iface, std::vector<std::byte> packet) = 0;
+  virtual void send(table::InterfaceId iface, std::vector<std::byte> packet, TimePoint now) = 0;
   /// The link's request for `group` has changed; nothing(): the group has no members any more.
   virtual void on_filter_change(table::InterfaceId iface, const wire::IpAddr& group,
                                 const GroupFilter& filter, TimePoint now) = 0;
@@ -146,7 +145,7 @@ class MulticastMembership {
   void send_source_queries(const wire::IpAddr& group, Entry& entry, TimePoint now);
   void send_general_query(TimePoint now);
   void start_queries(TimePoint now);
-  void send(wire::MembershipQuery query);
+  void send(wire::MembershipQuery query, TimePoint now);
   /// Sends due queries, reports changes, reschedules the entry, and drops it when it is empty.
   void update_entry(Groups::iterator it, TimePoint now);
 

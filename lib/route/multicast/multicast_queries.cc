@@ -20,20 +20,22 @@ std::chrono::milliseconds in_ms(Duration d) {
 
 }  // namespace
 
-void MulticastMembership::send(MembershipQuery query) {
+void MulticastMembership::send(MembershipQuery query, TimePoint now) {
   query.version = config_.version;
   query.robustness = static_cast<std::uint8_t>(robustness_);
   query.interval = std::chrono::duration_cast<std::chrono::seconds>(query_interval_);
   ++counters_.queries_sent;
-  sink_.send(iface_, family_ == IpFamily::kIpv4 ? wire::make_igmp(*address_, query)
-                                                : wire::make_mld(*address_, query));
+  sink_.send(iface_,
+             family_ == IpFamily::kIpv4 ? wire::make_igmp(*address_, query)
+                                        : wire::make_mld(*address_, query),
+             now);
 }
 
 /// Start-up queries are sent four times as often. Source: RFC 3376 §8.6, §8.7.
 void MulticastMembership::send_general_query(TimePoint now) {
   MembershipQuery query;
   query.max_response = in_ms(config_.query_response_interval);
-  send(std::move(query));
+  send(std::move(query), now);
   if (startup_left_ > 0) --startup_left_;
   general_at_ = now + (startup_left_ > 0 ? query_interval_ / 4 : query_interval_);
 }
@@ -63,7 +65,7 @@ void MulticastMembership::send_group_query(const IpAddr& group, Entry& entry, Ti
   query.group = group;
   query.max_response = in_ms(config_.last_member_query_interval);
   query.suppress = entry.state.group_later(until);
-  send(std::move(query));
+  send(std::move(query), now);
 }
 
 /// Two queries: one about sources that hosts requested meanwhile, with the S flag, and one about
@@ -85,7 +87,7 @@ void MulticastMembership::send_source_queries(const IpAddr& group, Entry& entry,
     if (query->sources.empty()) continue;
     query->group = group;
     query->max_response = in_ms(config_.last_member_query_interval);
-    send(std::move(*query));
+    send(std::move(*query), now);
   }
 }
 

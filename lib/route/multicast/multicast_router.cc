@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/route/multicast/multicast_router.h"
 
-#include <tuple>
 #include <utility>
 
 #include "lib/wire/icmpv6.h"
 #include "lib/wire/igmp.h"
+#include "lib/wire/ip_prefix.h"
 #include "lib/wire/mld.h"
 
 namespace ipoib::route {
@@ -23,13 +23,20 @@ constexpr IpFamily family_of(const IpAddr& addr) {
   return addr.is_v4() ? IpFamily::kIpv4 : IpFamily::kIpv6;
 }
 
+struct MembershipKind {
+  IpFamily family;
+  bool is_query;
+};
+
 /// Decides by the headers only, because MulticastMembership counts malformed messages.
-std::optional<IpFamily> membership_family(std::span<const std::byte> packet) {
+std::optional<MembershipKind> membership_message(std::span<const std::byte> packet) {
   if (packet.empty()) return std::nullopt;
   const auto version = std::to_integer<unsigned>(packet[0]) >> 4;
   if (version == 4 && packet.size() >= sizeof(wire::Ipv4Hdr)) {
-    const bool igmp = packet[9] == static_cast<std::byte>(wire::IpProto::kIgmp);
-    return igmp ? std::optional{IpFamily::kIpv4} : std::nullopt;
+    if (packet[9] != static_cast<std::byte>(wire::IpProto::kIgmp)) return std::nullopt;
+    const std::size_t len = 4 * (std::to_integer<std::size_t>(packet[0]) & 0x0f);
+    const auto type = static_cast<std::byte>(wire::IgmpType::kQuery);
+    return MembershipKind{IpFamily::kIpv4, len < packet.size() && packet[len] == type};
   }
   if (version != 6 || packet.size() <= sizeof(wire::Ipv6Hdr)) return std::nullopt;
   std::byte next = packet[6];
@@ -43,14 +50,20 @@ std::optional<IpFamily> membership_family(std::span<const std::byte> packet) {
   const auto type = std::to_integer<unsigned>(payload[0]);
   const bool mld = next == static_cast<std::byte>(wire::IpProto::kIcmpv6) &&
                    ((type >= 130 && type <= 132) || type == 143);
-  return mld ? std::optional{IpFamily::kIpv6} : std::nullopt;
+  if (!mld) return std::nullopt;
+  return MembershipKind{IpFamily::kIpv6, type == 130};
 }
 
 }  // namespace
 
 MulticastRouter::MulticastRouter(const MulticastTableConfig& config, MulticastSender& sender,
-                                 DeliverySink& deliveries)
-    : sender_{sender}, table_{config, deliveries} {}
+                                 DeliverySink& deliveries, std::uint64_t seed)
+    : sender_{sender}, seed_{seed}, table_{config, deliveries} {}
+
+MulticastRouter::Interface& MulticastRouter::interface_of(InterfaceId iface) {
+  return interfaces_.try_emplace(iface, iface, seed_ + std::uint64_t{2} * iface, sender_)
+      .first->second;
+}
 
 std::array<IpAddr, 4> MulticastRouter::router_groups() {
   return {wire::kIgmpAllRouters, wire::kIgmpV3Routers, wire::all_routers(), wire::kMldV2Routers};
@@ -58,35 +71,41 @@ std::array<IpAddr, 4> MulticastRouter::router_groups() {
 
 Status MulticastRouter::add_interface(InterfaceId iface, const MembershipConfig& config,
                                       TimePoint now) {
-  if (interfaces_.contains(iface))
+  if (membership(iface, IpFamily::kIpv4) != nullptr)
     return fail(Errc::kExists, "interface {} is a multicast router's", iface);
   if (Status bad = table_.set_router(iface, true, now); !bad) return bad;
-  interfaces_.emplace(
-      std::piecewise_construct, std::tuple{iface},
-      std::tuple<InterfaceId, const MembershipConfig&, MembershipSink&>{iface, config, *this});
+  interface_of(iface).families = std::make_unique<std::array<MulticastMembership, 2>>(
+      std::array{MulticastMembership{iface, IpFamily::kIpv4, config, *this},
+                 MulticastMembership{iface, IpFamily::kIpv6, config, *this}});
+  link_up(iface, now);
   return {};
 }
 
 void MulticastRouter::remove_interface(InterfaceId iface, TimePoint now) {
   link_down(iface, now);
   interfaces_.erase(iface);
+  const std::vector<StaticMulticastRoute> routes = table_.static_routes();
   table_.remove_interface(iface, now);
+  for (const StaticMulticastRoute& route : routes)
+    if (route.in != iface && wire::is_host(route.groups)) report(route.in, route.groups.addr, now);
 }
 
 void MulticastRouter::use_addresses(Interface& interface, TimePoint now) {
   for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
-    const auto& addresses = interface.addresses[index_of(family)];
-    const bool some = interface.up && !addresses.empty();
-    interface.families[index_of(family)].set_address(
-        some ? std::optional{*addresses.begin()} : std::nullopt, now);
+    const std::size_t i = index_of(family);
+    const auto& addresses = interface.addresses[i];
+    const auto lowest = addresses.empty() ? std::nullopt : std::optional{*addresses.begin()};
+    interface.reporters[i].set_address(lowest, now);
+    if (interface.families)
+      (*interface.families)[i].set_address(interface.up ? lowest : std::nullopt, now);
   }
 }
 
 void MulticastRouter::address_ready(InterfaceId iface, const IpAddr& addr, TimePoint now) {
-  const auto it = interfaces_.find(iface);
-  if (it == interfaces_.end() || (!addr.is_v4() && !wire::is_link_local6(addr))) return;
-  it->second.addresses[index_of(family_of(addr))].insert(addr);
-  use_addresses(it->second, now);
+  if (!addr.is_v4() && !wire::is_link_local6(addr)) return;
+  Interface& interface = interface_of(iface);
+  interface.addresses[index_of(family_of(addr))].insert(addr);
+  use_addresses(interface, now);
 }
 
 void MulticastRouter::address_removed(InterfaceId iface, const IpAddr& addr, TimePoint now) {
@@ -100,45 +119,117 @@ void MulticastRouter::link_down(InterfaceId iface, TimePoint now) {
   const auto it = interfaces_.find(iface);
   if (it == interfaces_.end()) return;
   it->second.up = false;
-  for (MulticastMembership& m : it->second.families) m.stop(now);
+  for (GroupReporter& r : it->second.reporters) r.set_up(false, now);
+  if (it->second.families)
+    for (MulticastMembership& m : *it->second.families) m.stop(now);
 }
 
 void MulticastRouter::link_up(InterfaceId iface, TimePoint now) {
-  const auto it = interfaces_.find(iface);
-  if (it == interfaces_.end()) return;
-  it->second.up = true;
-  use_addresses(it->second, now);
+  Interface& interface = interface_of(iface);
+  interface.up = true;
+  use_addresses(interface, now);
+  for (GroupReporter& r : interface.reporters) r.set_up(true, now);
+}
+
+Status MulticastRouter::listen(InterfaceId iface, const IpAddr& addr, TimePoint now) {
+  if (Status bad = table_.listen(iface, addr, now); !bad) return bad;
+  if (wire::is_multicast(addr) && ++interface_of(iface).listeners[addr] == 1)
+    report(iface, addr, now);
+  return {};
+}
+
+void MulticastRouter::unlisten(InterfaceId iface, const IpAddr& addr, TimePoint now) {
+  table_.unlisten(iface, addr, now);
+  if (!interfaces_.contains(iface)) return;
+  auto& listeners = interface_of(iface).listeners;
+  const auto it = listeners.find(addr);
+  if (it == listeners.end() || --it->second > 0) return;
+  listeners.erase(it);
+  report(iface, addr, now);
+}
+
+Status MulticastRouter::add_static(const StaticMulticastRoute& route, TimePoint now) {
+  if (Status bad = table_.add_static(route, now); !bad) return bad;
+  if (wire::is_host(route.groups)) report(route.in, route.groups.addr, now);
+  return {};
+}
+
+Status MulticastRouter::remove_static(const StaticMulticastRoute& route, TimePoint now) {
+  if (Status bad = table_.remove_static(route, now); !bad) return bad;
+  if (wire::is_host(route.groups)) report(route.in, route.groups.addr, now);
+  return {};
+}
+
+/// Reports what this node receives of the group: all sources, or those of its static routes.
+void MulticastRouter::report(InterfaceId iface, const IpAddr& group, TimePoint now) {
+  Interface& interface = interface_of(iface);
+  GroupFilter filter{interface.listeners.contains(group), {}};
+  std::set<IpAddr> sources;
+  for (const StaticMulticastRoute& route : table_.static_routes()) {
+    if (route.in != iface || !wire::is_host(route.groups) || route.groups.addr != group) continue;
+    filter.exclude = filter.exclude || route.source == IpAddr{};
+    sources.insert(route.source);
+  }
+  if (!filter.exclude) filter.sources.assign(sources.begin(), sources.end());
+  interface.reporters[index_of(family_of(group))].set_filter(group, filter, now);
+}
+
+/// The host's part answers the queries of this node too, because snooping switches learn from the
+/// answers (RFC 4541 §2.1.1).
+void MulticastRouter::answer_query(InterfaceId iface, IpFamily family,
+                                   std::span<const std::byte> packet, TimePoint now) {
+  const auto parsed =
+      family == IpFamily::kIpv4 ? wire::parse_igmp(packet) : wire::parse_mld(packet);
+  const auto* query = parsed ? std::get_if<wire::MembershipQuery>(&parsed->message) : nullptr;
+  if (query != nullptr) interface_of(iface).reporters[index_of(family)].on_query(*query, now);
 }
 
 bool MulticastRouter::on_packet(InterfaceId iface, std::span<const std::byte> packet,
                                 TimePoint now) {
-  const auto family = membership_family(packet);
-  if (!family) return false;
+  const auto message = membership_message(packet);
+  if (!message) return false;
   const auto it = interfaces_.find(iface);
-  if (it != interfaces_.end() && it->second.up)
-    it->second.families[index_of(*family)].on_packet(packet, now);
+  if (it == interfaces_.end() || !it->second.up) return true;
+  if (message->is_query) answer_query(iface, message->family, packet, now);
+  if (it->second.families) (*it->second.families)[index_of(message->family)].on_packet(packet, now);
   return true;
 }
 
 void MulticastRouter::tick(TimePoint now) {
-  for (auto& [id, interface] : interfaces_)
-    for (MulticastMembership& m : interface.families) m.tick(now);
+  for (auto& [id, interface] : interfaces_) {
+    for (GroupReporter& r : interface.reporters) r.tick(now);
+    if (interface.families)
+      for (MulticastMembership& m : *interface.families) m.tick(now);
+  }
   table_.tick(now);
 }
 
 std::optional<TimePoint> MulticastRouter::next_deadline() const {
   std::optional<TimePoint> next = table_.next_deadline();
-  for (const auto& [id, interface] : interfaces_)
-    for (const MulticastMembership& m : interface.families) next = earlier(next, m.next_deadline());
+  for (const auto& [id, interface] : interfaces_) {
+    for (const GroupReporter& r : interface.reporters) next = earlier(next, r.next_deadline());
+    if (interface.families)
+      for (const MulticastMembership& m : *interface.families)
+        next = earlier(next, m.next_deadline());
+  }
   return next;
 }
 
 const MulticastMembership* MulticastRouter::membership(InterfaceId iface, IpFamily family) const {
   const auto it = interfaces_.find(iface);
-  return it == interfaces_.end() ? nullptr : &it->second.families[index_of(family)];
+  if (it == interfaces_.end() || !it->second.families) return nullptr;
+  return &(*it->second.families)[index_of(family)];
 }
 
-void MulticastRouter::send(InterfaceId iface, std::vector<std::byte> packet) {
+const GroupReporter* MulticastRouter::reporter(InterfaceId iface, IpFamily family) const {
+  const auto it = interfaces_.find(iface);
+  return it == interfaces_.end() ? nullptr : &it->second.reporters[index_of(family)];
+}
+
+/// A query of this node.
+void MulticastRouter::send(InterfaceId iface, std::vector<std::byte> packet, TimePoint now) {
+  if (const auto message = membership_message(packet))
+    answer_query(iface, message->family, packet, now);
   sender_.send(iface, std::move(packet));
 }
 

@@ -61,7 +61,8 @@ TEST_F(MetricsTest, InterfacesAndTheirDrops) {
         "ipoib_interface_events_total{interface=\"ib0\",event=\"joins_sent\"} 2\n",
         "ipoib_neighbours{interface=\"ib0\",state=\"reachable\"} 1\n",
         "ipoib_neighbours{interface=\"ib0\",state=\"failed\"} 0\n",
-        "ipoib_groups{interface=\"ib0\",state=\"member\"} 1\n"})
+        "ipoib_groups{interface=\"ib0\",state=\"member\"} 1\n",
+        "ipoib_membership_messages_total{interface=\"ib0\",kind=\"reports_sent\"} 8\n"})
     EXPECT_THAT(all, HasSubstr(line));
   EXPECT_THAT(all,
               testing::Not(HasSubstr("ipoib_interface_receive_missed_total{interface=\"ib0\"")));

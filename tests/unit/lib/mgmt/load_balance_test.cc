@@ -171,7 +171,8 @@ struct HotNeighbourTest : LoadTest {
   }
   void look_at(const std::vector<std::byte>& frame, std::size_t queue) {
     const auto hdr = wire::read<wire::Ipv4Hdr>(frame, 14);
-    if (!hdr || hdr->version() != 4) return;
+    const auto igmp = static_cast<std::uint8_t>(wire::IpProto::kIgmp);  // A report of the node.
+    if (!hdr || hdr->version() != 4 || hdr->protocol == igmp) return;
     const auto flow = std::to_integer<std::size_t>(frame[14 + sizeof(*hdr)]);
     EXPECT_EQ(hdr->id.host(), next_sent.at(flow)++) << "flow " << flow;
     queues.at(flow).insert(queue);

@@ -177,7 +177,9 @@ TEST_F(NumaTest, FragmentsAreOnTheNodeOfTheWorkerThatCuts) {
     pass();
     unsigned fragments = 0;
     while (rte_mbuf* const m = test::next_of(way.out.from_node)) {
-      if (*rte_pktmbuf_mtod_offset(m, const wire::Be16*, 12) == wire::Be16{0x0800}) {
+      const bool report = *rte_pktmbuf_mtod_offset(m, const std::uint8_t*, 14 + 9) ==
+                          static_cast<std::uint8_t>(wire::IpProto::kIgmp);
+      if (*rte_pktmbuf_mtod_offset(m, const wire::Be16*, 12) == wire::Be16{0x0800} && !report) {
         ++fragments;
         EXPECT_EQ(m->pool->socket_id, way.numa_node) << way.dst;
       }

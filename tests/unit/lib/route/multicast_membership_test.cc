@@ -20,7 +20,7 @@ using wire::MembershipVersion;
 using wire::RecordType;
 
 struct FakeMembershipSink final : MembershipSink {
-  void send(table::InterfaceId, std::vector<std::byte> packet) override {
+  void send(table::InterfaceId, std::vector<std::byte> packet, TimePoint) override {
     const auto parsed = wire::parse_igmp(packet);
     ASSERT_TRUE(parsed);
     sent.push_back(std::get<MembershipQuery>(parsed->message));
