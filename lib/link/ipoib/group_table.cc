@@ -19,7 +19,7 @@ namespace {
 constexpr Duration kLogInterval = std::chrono::seconds(1);
 /// Spacing of memberships that are confirmed after an event.
 constexpr Duration kRejoinSpacing = std::chrono::milliseconds(2);
-/// Random delay, so that nodes that receive a report of a deleted group do not all ask at once.
+/// Random delay, so that nodes that receive a report of a group do not all ask at once.
 constexpr Duration kReportSpread = std::chrono::milliseconds(50);
 /// After an SA lost its state, members that create groups join before those that only send to them.
 constexpr Duration kSendersDelay = std::chrono::milliseconds(500);
@@ -364,16 +364,18 @@ void GroupTable::on_created(const wire::Gid& mgid, TimePoint now) {
   Group* g = find(mgid);
   if (config_.group.multicast_router && is_of_link(mgid)) {
     if (g == nullptr && make_room(now)) g = &find_or_make(mgid, now);
-    if (g != nullptr)
-      g->routed = true;
-    else
+    if (g == nullptr) {
       ++counters_.group_refused_local;
+    } else if (!std::exchange(g->routed, true) && !g->non.busy()) {
+      g->non.wanted = true;
+      g->non.due = now + jitter_.around(kReportSpread, 100);
+    }
   }
   if (g == nullptr) return;
   if (g->presence != Presence::kPresent && g->query == sa::kNoTransaction) {
     g->presence = Presence::kUnknown;
     g->last_ask = TimePoint::min();
-    g->ask_at = kNever;
+    g->ask_at = now + jitter_.around(kReportSpread, 100);
   }
   advance(*g, now);
 }

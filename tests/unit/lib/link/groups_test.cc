@@ -407,13 +407,31 @@ TEST_F(Groups, U31_GroupCreatedAfterTheSenderStartedIsTakenAtOnce) {
   send(0, kLocal, 50ms);
   EXPECT_EQ(row(0, kGlobal).state, "all-routers");
   join(1, kGlobal);
-  join(1, kLocal, 50ms);
+  join(1, kLocal, 150ms);
   send(0, kGlobal);
   send(0, kLocal, 10ms);
   EXPECT_EQ(heard(1, kGlobal), 1U);
   EXPECT_EQ(heard(1, kLocal), 1U);
   EXPECT_EQ(heard(2, kGlobal), 1U);                   // only the first packet
   EXPECT_EQ(f.join_state("224.0.0.2", node(0)), 0U);  // no longer needed
+}
+
+// All senders hear of the group at the same moment. Their queries are spread over 100 ms.
+TEST_F(Groups, U31_SendersDoNotAskAllAtOnceForACreatedGroup) {
+  constexpr std::size_t kNodes = 21;
+  bring_up(kNodes);
+  for (std::size_t i = 1; i < kNodes; ++i) send(i, kGlobal);
+  f.run_for(1s);
+  const auto asked = [&] {
+    std::uint64_t n = 0;
+    for (const auto& each : f.nodes) n += each->link->counters().group_queries;
+    return n;
+  };
+  const std::uint64_t before = asked();
+  join(0, kGlobal, 10ms);
+  EXPECT_LT(asked() - before, kNodes / 2);
+  f.run_for(200ms);
+  EXPECT_EQ(asked() - before, kNodes - 1);
 }
 
 TEST_F(Groups, U31_DeletedGroupIsForgotten) {
@@ -478,7 +496,7 @@ TEST_F(Groups, U34_MulticastRouterReceivesAllGroupsOfItsLink) {
   EXPECT_EQ(row(2, kGlobal).state, "non-member");
   // Reports announce later groups.
   join(1, "239.9.9.9");
-  join(1, "ff05::1:3", 50ms);
+  join(1, "ff05::1:3", 150ms);
   EXPECT_EQ(f.join_state("ff05::1:3", node(2)), kNon);
   EXPECT_EQ(f.join_state("239.9.9.9", node(2)), kNon);
   send(1, kGlobal, 50ms);
