@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "lib/base/clock.h"
@@ -45,6 +46,8 @@ class Medium {
   /// lost. Returns true if all members have been sent the packet by now.
   virtual bool send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                              TimePoint now) = 0;
+  /// Sets the limit of IPv6 packets to groups, from router advertisements; 0: none.
+  virtual void limit_mtu6(std::uint16_t /*mtu*/) {}
   /// Joins the group. Joins are counted: each needs its leave. Errors: kInvalidArgument, `group` is
   /// no group or cannot be mapped.
   virtual Status join_group(const wire::IpAddr& group, TimePoint now) = 0;

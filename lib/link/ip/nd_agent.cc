@@ -94,7 +94,9 @@ void NdAgent::down(TimePoint now) {
 
 void NdAgent::apply_mtu(std::uint16_t mtu) {
   mtu_ = mtu;
-  cache_.limit_mtu6(mtu < link_mtu_ ? mtu : std::uint16_t{0});
+  const std::uint16_t limit = mtu < link_mtu_ ? mtu : std::uint16_t{0};
+  cache_.limit_mtu6(limit);
+  medium_.limit_mtu6(limit);
 }
 
 void NdAgent::begin(const wire::IpPrefix& address, TimePoint now) {

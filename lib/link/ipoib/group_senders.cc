@@ -138,6 +138,7 @@ void GroupSenders::set_delivery(Group& g, GroupDelivery delivery,
     g.attr = attr;
   }
   if (target != nullptr) g.mtu = std::min(mtu_, ip_mtu(*target));
+  if (!g.v4 && mtu6_ != 0) g.mtu = std::min(g.mtu, mtu6_);
   std::vector<wire::IpAddr> addrs;
   for (const auto& [addr, s] : g.senders) addrs.push_back(addr);
   for (const auto& addr : addrs)

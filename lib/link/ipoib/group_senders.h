@@ -23,6 +23,9 @@ class GroupSenders {
 
   /// MTU of the link, octets of IP.
   void set_mtu(std::uint16_t mtu) { mtu_ = mtu; }
+  /// Limit of IPv6 packets; 0: none. Returns true if it changed. It applies to deliveries that are
+  /// known from then on.
+  bool limit_mtu6(std::uint16_t mtu) { return std::exchange(mtu6_, mtu) != mtu; }
 
   /// Takes over `packet`: holds it, releases it or drops it. The first packet to `addr` is held
   /// until the set_delivery() that must follow, because the way may depend on the senders.
@@ -68,6 +71,7 @@ class GroupSenders {
   LinkCounters& counters_;
   HeldPackets held_;
   std::uint16_t mtu_ = 0;
+  std::uint16_t mtu6_ = 0;
   std::size_t frames_ = 0;
 };
 

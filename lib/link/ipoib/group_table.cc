@@ -326,6 +326,13 @@ Status GroupTable::leave(const wire::IpAddr& group, TimePoint now) {
   return {};
 }
 
+/// The next tick() applies the limit to groups that are sent to.
+void GroupTable::limit_mtu6(std::uint16_t mtu) {
+  if (!senders_.limit_mtu6(mtu)) return;
+  for (auto& [mgid, g] : groups_)
+    if (!g.v4 && g.sending()) reconsider(g, TimePoint::min());
+}
+
 void GroupTable::request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now) {
   Group* g = find(mgid_of(group));
   if (g == nullptr) {

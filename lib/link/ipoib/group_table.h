@@ -51,6 +51,7 @@ class GroupTable final : public LinkGroups {
   Status join(const wire::IpAddr& group, TimePoint now) override;
   Status leave(const wire::IpAddr& group, TimePoint now) override;
 
+  void limit_mtu6(std::uint16_t mtu) override;
   void request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now) override;
   bool send(const wire::IpAddr& group, std::span<const std::byte> frame, TimePoint now) override;
 

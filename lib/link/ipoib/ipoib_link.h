@@ -74,6 +74,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   /// the group does not exist.
   bool send_to_group(const wire::IpAddr& group, std::span<const std::byte> packet,
                      TimePoint now) override;
+  void limit_mtu6(std::uint16_t mtu) override { groups_->limit_mtu6(mtu); }
   /// The port changed. Memberships and paths are confirmed, spread in time, while neighbours stay
   /// usable. A link that waits tries at once; a link that lost its P_Key is withdrawn.
   void on_port_event(fabric::PortEvent event, TimePoint now);

@@ -54,6 +54,8 @@ class LinkGroups {
   virtual Status leave(const wire::IpAddr& group, TimePoint now) = 0;
 
   // --- Sending ---
+  /// Limits IPv6 packets to groups that have a way of their own; 0: no limit.
+  virtual void limit_mtu6(std::uint16_t /*mtu*/) {}
   /// Takes over `packet`.
   virtual void request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now) = 0;
   /// Sends a frame of the link itself, from the IPoIB header on. Returns true if it was sent, or if

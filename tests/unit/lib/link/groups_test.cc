@@ -7,6 +7,7 @@
 
 #include "lib/link/ipoib/group_senders.h"
 #include "lib/sa/queries.h"
+#include "lib/wire/nd.h"
 #include "tests/support/logged.h"
 #include "tests/unit/lib/link/sim_fabric.h"
 
@@ -414,6 +415,37 @@ TEST_F(Groups, U31_GroupCreatedAfterTheSenderStartedIsTakenAtOnce) {
   EXPECT_EQ(heard(1, kLocal), 1U);
   EXPECT_EQ(heard(2, kGlobal), 1U);                   // only the first packet
   EXPECT_EQ(f.join_state("224.0.0.2", node(0)), 0U);  // no longer needed
+}
+
+// A router's MTU limits IPv6 packets to groups, those that are sent to already and later ones, and
+// not those of IPv4.
+TEST_F(Groups, M03_M09_MtuOfARouterLimitsIpv6Groups) {
+  f.config.ip6.enabled = f.config.ip6.accept_ra = true;
+  bring_up(2);
+  f.run_for(3s);
+  for (const char* group : {"ff1e::1", "ff1e::2", kGlobal}) join(1, group, 20ms);
+  send(0, "ff1e::1");
+  send(0, kGlobal, 50ms);
+  ASSERT_TRUE(node(0).sink->valid(ip("ff1e::1")));
+  EXPECT_EQ(node(0).sink->find(ip("ff1e::1"))->mtu, 2044);
+  wire::NdMessage m;
+  m.type = wire::Icmp6Type::kRouterAdvertisement;
+  m.src = ip("fe80::99");
+  m.dst = wire::all_nodes();
+  m.lifetime_s = 60;
+  m.mtu = 1500;
+  node(0).link->on_nd(wire::build_nd(m, wire::LinkFormat{wire::LinkKind::kInfiniband}), 0, f.now);
+  f.run_for(50ms);
+  ASSERT_EQ(node(0).link->mtu6(), 1500);
+  send(0, "ff1e::2", 50ms);
+  EXPECT_EQ(node(0).sink->find(ip("ff1e::1"))->mtu, 1500);
+  EXPECT_EQ(node(0).sink->find(ip("ff1e::2"))->mtu, 1500);
+  EXPECT_EQ(node(0).sink->find(ip(kGlobal))->mtu, 2044);
+  // The limit ends with the lifetime of the router.
+  f.run_for(70s);
+  ASSERT_EQ(node(0).link->mtu6(), 2044);
+  send(0, "ff1e::1", 50ms);
+  EXPECT_EQ(node(0).sink->find(ip("ff1e::1"))->mtu, 2044);
 }
 
 // All senders hear of the group at the same moment. Their queries are spread over 100 ms.
