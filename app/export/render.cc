@@ -197,6 +197,7 @@ Json counters_json(const mgmt::LinkInfo& link) {
                    {"group_moves_failed", c.group_moves_failed},
                    {"group_leaves_sent", c.group_leaves_sent},
                    {"group_leaves_failed", c.group_leaves_failed},
+                   {"group_leaves_withheld", c.group_leaves_withheld},
                    {"group_lists_failed", c.group_lists_failed},
                    {"group_refused_local", c.group_refused_local},
                    {"group_reports", c.group_reports},

@@ -110,6 +110,14 @@ enum class AllNodes : std::uint8_t {
   kInstead,  ///< It is the link's group: a link without ARP.
 };
 
+/// When another user, such as the kernel's ib_ipoib, may have memberships of the same port and
+/// partition.
+enum class SharedPort : std::uint8_t {
+  kAuto,  ///< While an interface of the kernel is seen.
+  kYes,   ///< Always: a user that this process cannot see.
+  kNo,
+};
+
 /// A link of the draft of 2001, draft-pelissier-ipoib-encaparp-00.
 struct IbarpConfig {
   std::uint64_t service_id = wire::kIbarpServiceId;

@@ -229,6 +229,8 @@ struct LinkCounters {
   std::uint64_t group_moves_failed = 0;  ///< The new queue pair could not be attached.
   std::uint64_t group_leaves_sent = 0;
   std::uint64_t group_leaves_failed = 0;  ///< Not answered.
+  /// Not sent, because another user of the port may need the membership.
+  std::uint64_t group_leaves_withheld = 0;
   std::uint64_t group_lists_failed = 0;   ///< Multicast router: failed queries of all groups.
   std::uint64_t group_refused_local = 0;  ///< The table has no place for one more group.
   std::uint64_t subscriptions_failed = 0;

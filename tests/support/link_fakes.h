@@ -245,7 +245,9 @@ class FakeLinkActions final : public LinkActions {
       frames.push_back(std::move(sent));
   }
   void state_changed(State state) override { states.push_back(state); }
+  [[nodiscard]] PortUser port_user() const override { return other_user; }
 
+  PortUser other_user = PortUser::kNone;
   fabric::PortAttr attr;
   std::uint32_t own_qpn = 0x48;  ///< The first; the others follow.
   unsigned own_queue_pairs = 1;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/link/ipoib/port_sharing.h"
 #include "lib/sa/queries.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/icmpv6.h"
@@ -78,7 +79,7 @@ void BroadcastMembership::stop(TimePoint now) {
   check_.stop();
   due_.reset();
   reason_.clear();
-  if (!std::exchange(sa_registered_, false)) return left(now);
+  if (!std::exchange(sa_registered_, false) || shares_port(config_, actions_)) return left(now);
   state_ = State::kLeaving;
   due_ = now + kLeaveTimeout;
   transaction_ = sa_.submit(
@@ -100,6 +101,7 @@ void BroadcastMembership::leave_former(TimePoint now) {
   const bool replaced = finder_ != nullptr && group_ != mgid();
   if (!sa_registered_ || (port_ == actions_.port().gid() && !replaced)) return;
   sa_registered_ = false;
+  if (shares_port(config_, actions_)) return;
   sa_.submit(
       sa::leave_group(group_, port_, config_.pkey, wire::join_state::kFullMember),
       [](const auto&, TimePoint) {}, now);
@@ -274,8 +276,8 @@ void BroadcastMembership::on_answer(const sa::Outcome& outcome, TimePoint now) {
     try_later(now);
   } else {
     backoff_ = config_.join_backoff_min;
-    if (config_.membership_refresh > Duration::zero())
-      due_ = now + jitter_.around(config_.membership_refresh, kSpread);
+    if (const auto interval = confirmation_interval(config_, actions_, 1))
+      due_ = now + jitter_.around(*interval, kSpread);
   }
   check_.start(group_, port_, now);
   owner_.on_membership_changed(now);

@@ -5,6 +5,7 @@
 
 #include "lib/base/log.h"
 #include "lib/link/ipoib/group_table.h"
+#include "lib/link/ipoib/port_sharing.h"
 #include "lib/sa/queries.h"
 #include "lib/wire/iba.h"
 
@@ -128,6 +129,7 @@ void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) 
   m.wanted = wanted;
   if (m.busy()) return;
   if (m.sa_registered && m.port != actions_.port().gid()) leave_former(g, m, now);
+  if (!wanted && m.sa_registered) withhold_leave(m);
   if (wanted) {
     if (m.due <= now && may_join(g, m, now)) request_join(g, m, now);
   } else if (m.sa_registered) {
@@ -140,9 +142,18 @@ void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) 
   }
 }
 
+/// Another user of the port may need the membership, which the SA would end for both of them.
+bool GroupTable::withhold_leave(GroupMembership& m) {
+  if (!shares_membership(config_, actions_, m.bit)) return false;
+  m.sa_registered = false;
+  ++counters_.group_leaves_withheld;
+  return true;
+}
+
 /// The SA counts the port as a member under a former GID. That membership ends at the SA only: this
 /// port stays attached until it joins again. An SA that refuses has forgotten the GID.
 void GroupTable::leave_former(Group& g, GroupMembership& m, TimePoint now) {
+  if (withhold_leave(m)) return;
   m.sa_registered = false;
   ++counters_.group_leaves_sent;
   sa_.submit(
@@ -186,10 +197,10 @@ void GroupTable::on_joined(Group& g, GroupMembership& m, const sa::Outcome& outc
       return fail_join(g, m, attached.error().what, now);
   }
   m.backoff = Duration::zero();
+  const auto interval = confirmation_interval(config_, actions_, groups_.size());
   m.due = m.port != actions_.port().gid() ? now
-          : config_.membership_refresh > Duration::zero()
-              ? now + jitter_.around(config_.membership_refresh, kSpread)
-              : kNever;
+          : interval                      ? now + jitter_.around(*interval, kSpread)
+                                          : kNever;
   g.reason.clear();
 }
 

@@ -102,6 +102,7 @@ class GroupTable final : public LinkGroups {
   void request_leave(Group& g, GroupMembership& m, TimePoint now);
   void on_joined(Group& g, GroupMembership& m, const sa::Outcome& outcome, TimePoint now);
   void on_left(Group& g, GroupMembership& m, const sa::Outcome& outcome, TimePoint now);
+  bool withhold_leave(GroupMembership& m);
   void leave_former(Group& g, GroupMembership& m, TimePoint now);
   void on_refused(Group& g, GroupMembership& m, const sa::Failure& failure, TimePoint now);
   void fail_join(Group& g, GroupMembership& m, const std::string& why, TimePoint now);

@@ -88,6 +88,7 @@ LinkCounters IpoibLink::counters() const {
 void IpoibLink::start(TimePoint now) {
   if (state_ != State::kDown && state_ != State::kStopped) return;
   ip_.start();
+  twin_ = false;
   membership_.start(now);
 }
 
@@ -232,11 +233,15 @@ void IpoibLink::on_up(TimePoint now) {
   ip_.announce(now);
   traps_.renew(now);
   join_own_groups(now);
+  look_for_twin();
   ip_.up(interface_id(), mtu_, now);
 }
 
 std::uint64_t IpoibLink::interface_id() const {
-  return dialect_->interface_id(actions_.port(), config_.ip6.interface_id);
+  const fabric::PortAttr& port = actions_.port();
+  const auto id = dialect_->interface_id(port, config_.ip6.interface_id);
+  return twin_ && id == wire::interface_id(port.guid) ? interface_id_beside(config_, port.guid)
+                                                      : id;
 }
 
 /// Joins the groups that follow from the configuration (RFC 4391 §5, §11), once until stop().
@@ -367,6 +372,7 @@ bool IpoibLink::send_to_group(const wire::IpAddr& group, std::span<const std::by
 // --- Time ---
 
 void IpoibLink::tick(TimePoint now) {
+  if (rejoins_.take(now)) rejoin(now);
   membership_.tick(now);
   paths_.tick(now);
   if (connections_) connections_->tick(now);
@@ -382,6 +388,7 @@ std::optional<TimePoint> IpoibLink::next_deadline() const {
       earlier(earlier(membership_.next_deadline(), paths_.next_deadline()), ip_.next_deadline());
   if (connections_) next = earlier(next, connections_->next_deadline());
   next = earlier(next, earlier(groups_->next_deadline(), traps_.next_deadline()));
+  next = earlier(next, rejoins_.next());
   if (is_moving()) next = earlier(next, move_due_);
   if (state_ != State::kStopping) return next;
   const bool all_left = membership_.state() == BroadcastMembership::State::kLeft && leaves_done();

@@ -21,6 +21,7 @@
 #include "lib/link/ipoib/ipoib_types.h"
 #include "lib/link/ipoib/link_groups.h"
 #include "lib/link/ipoib/path_table.h"
+#include "lib/link/ipoib/port_sharing.h"
 #include "lib/link/ipoib/queue_spread.h"
 #include "lib/link/ipoib/trap_subscription.h"
 #include "lib/link/medium.h"
@@ -78,6 +79,10 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   /// The port changed. Memberships and paths are confirmed, spread in time, while neighbours stay
   /// usable. A link that waits tries at once; a link that lost its P_Key is withdrawn.
   void on_port_event(fabric::PortEvent event, TimePoint now);
+  /// LinkActions::port_user() has changed, or was different for a while. The other user may have
+  /// left groups of this link: they are joined again, now and a few times later, because its
+  /// requests may still be under way.
+  void on_port_user(TimePoint now);
 
   void tick(TimePoint now) override;
   [[nodiscard]] std::optional<TimePoint> next_deadline() const override;
@@ -157,6 +162,8 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   [[nodiscard]] wire::LinkAddr own_address() const;
   [[nodiscard]] wire::HwAddr address_of(unsigned queue_pair) const;
   [[nodiscard]] std::uint64_t interface_id() const;
+  bool look_for_twin();
+  void rejoin(TimePoint now);
   [[nodiscard]] std::unique_ptr<Connections> make_connections(
       const std::optional<Connected>& connected, std::uint64_t seed);
   /// The paths to neighbours: with connected mode Connections, else PathTable.
@@ -196,6 +203,10 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   std::set<wire::IpAddr> to_tell_;  ///< Neighbours with another queue pair than before.
   bool groups_move_ = false;        ///< Groups may have another queue pair than before.
   TimePoint move_due_{};
+  RejoinSeries rejoins_;
+  /// Another user of the port derives an interface identifier from its GUID. Until the link stops:
+  /// an address that comes and goes is of no use to neighbours.
+  bool twin_ = false;
   bool moved_ = false;  ///< The port has a new LID or GID, which is not announced yet.
   PathTable paths_;
   std::unique_ptr<Connections> connections_;

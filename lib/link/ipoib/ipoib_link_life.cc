@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Port events and the end of an IPoIB link.
+#include <utility>
+
 #include "lib/base/log.h"
 #include "lib/link/ipoib/ipoib_link.h"
 
@@ -39,6 +41,24 @@ void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
     log(LogArea::kLink, LogLevel::kErr, "{}: {}", config_.name, listens.error().what);
 }
 
+void IpoibLink::on_port_user(TimePoint now) {
+  if (config_.shared_port == SharedPort::kNo) return;
+  if (state_ == State::kStopping || state_ == State::kStopped) return;
+  if (look_for_twin()) start_ip6(now);
+  rejoins_.begin(now);
+  if (rejoins_.take(now)) rejoin(now);
+}
+
+/// Returns true if there is one that was not known before.
+bool IpoibLink::look_for_twin() {
+  return has_port_user(config_, actions_) && !std::exchange(twin_, true);
+}
+
+void IpoibLink::rejoin(TimePoint now) {
+  membership_.ask_again(now);
+  groups_->rejoin(now);
+}
+
 void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
   if (notice.is(wire::Trap::kGroupCreated)) groups_->on_created(notice.data_gid, now);
   if (notice.is(wire::Trap::kGroupDeleted)) groups_->on_deleted(notice.data_gid, now);
@@ -68,6 +88,7 @@ void IpoibLink::suspend(TimePoint now) {
 void IpoibLink::stop(TimePoint now) {
   if (state_ == State::kStopping || state_ == State::kStopped) return;
   stop_by_ = now + kStopTimeout;
+  rejoins_.end();
   groups_->prepare_stop();
   ip_.stop(now);
   groups_->stop(now);

@@ -20,6 +20,14 @@
 
 namespace ipoib::link {
 
+/// Another user of the port and partition: an interface of the kernel. The SA counts a port once in
+/// each group, so that all users of a port share its memberships.
+enum class PortUser : std::uint8_t {
+  kNone,
+  kIdle,    ///< It exists, but is a member of no group.
+  kActive,  ///< It may be a member of any group.
+};
+
 /// The functions of the queue pair and the fabric that an IPoIB link uses.
 class LinkActions {
  public:
@@ -37,6 +45,8 @@ class LinkActions {
   /// Sends octets that start at the IPoIB header. Losing them is allowed, as on any wire.
   virtual void send(fabric::AhIndex ah, std::uint32_t qpn, std::span<const std::byte> frame) = 0;
   virtual void state_changed(State state) = 0;
+  /// The most active of the other users. IpoibLink::on_port_user() follows each change.
+  [[nodiscard]] virtual PortUser port_user() const { return PortUser::kNone; }
 
   /// Number of queue pairs, from the first on, that can receive; at least 1.
   [[nodiscard]] unsigned receiving_queue_pairs() const {
@@ -83,6 +93,7 @@ struct LinkConfig : IpConfig {
   /// The broadcast group is created with these attributes if it is absent; empty: never.
   std::optional<BroadcastAttributes> create_broadcast;
   AllNodes all_nodes = AllNodes::kAuto;
+  SharedPort shared_port = SharedPort::kAuto;
   /// With several queue pairs, ARP requests to all hosts have no sender.
   bool anonymous_requests = true;
   bool balance = true;  ///< balance() moves neighbours, and busy workers get no new connections.
