@@ -138,6 +138,9 @@ class Client {
   /// remove_subscriber() returns true to the last user, which must end the subscriptions.
   void add_subscriber() { ++subscribers_; }
   [[nodiscard]] bool remove_subscriber() { return --subscribers_ == 0; }
+  /// The SA may have started again and have lost the subscriptions. Its later Reports are news, even
+  /// if it repeats transaction IDs of earlier ones.
+  void forget_reports() { reports_.clear(); }
 
   /// Takes one MAD of class SubnAdm that is_for_client() (sa_mad.h). True if it is part of an
   /// answer to a request of this client, or a Report of the SA.
@@ -222,8 +225,10 @@ class Client {
   IdSource ids_;
   ClientCounters counters_;
   Recent<std::uint64_t, Ended> ended_;  ///< Key: transaction ID as on the wire.
-  using ReportKey = std::tuple<std::uint64_t, std::uint16_t, wire::Gid>;
-  Recent<ReportKey, bool> reports_;  ///< Key: transaction ID, trap and GID.
+  /// Transaction ID; trap, GID, issuer's LID and GID, toggle and count of the notice.
+  using ReportKey =
+      std::tuple<std::uint64_t, std::uint16_t, wire::Gid, std::uint16_t, wire::Gid, std::uint16_t>;
+  Recent<ReportKey, bool> reports_;
   ReportHandler report_handler_;
   unsigned subscribers_ = 0;
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);

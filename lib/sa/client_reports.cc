@@ -40,8 +40,11 @@ bool Client::is_news(const wire::SaMad& mad, wire::Notice& notice, TimePoint now
       ++counters_.reports_garbled;
       return false;
   }
-  // A restarted SA may reuse transaction IDs, so the key also has trap and GID.
-  const ReportKey key{mad.hdr.mad.tid.host(), notice.trap_number.host(), notice.data_gid};
+  // A restarted SA may reuse transaction IDs, so the key also has the notice. Its reserved octets may
+  // be garbage.
+  const ReportKey key{mad.hdr.mad.tid.host(), notice.trap_number.host(),
+                      notice.data_gid,        notice.issuer_lid.host(),
+                      notice.issuer_gid,      notice.toggle_count.host()};
   if (reports_.find(key, now) != nullptr) {
     ++counters_.reports_repeated;
     return false;

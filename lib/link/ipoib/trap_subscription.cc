@@ -27,6 +27,7 @@ TrapSubscription::~TrapSubscription() {
 
 void TrapSubscription::renew(TimePoint now) {
   if (!std::exchange(holding_, true)) sa_.add_subscriber();
+  sa_.forget_reports();
   backoff_ = config_.group.backoff_min;
   due_ = now + jitter_.around(kDelay, 100);
 }

@@ -25,7 +25,8 @@ class TrapSubscription {
   TrapSubscription(const TrapSubscription&) = delete;
   TrapSubscription& operator=(const TrapSubscription&) = delete;
 
-  /// Subscribes soon, with a delay so that not all nodes subscribe at once.
+  /// Subscribes soon, with a delay so that not all nodes subscribe at once. Reports of subscriptions
+  /// before are forgotten.
   void renew(TimePoint now);
   /// Sends no more requests; existing subscriptions stay.
   void stop();

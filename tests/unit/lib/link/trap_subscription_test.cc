@@ -79,6 +79,39 @@ TEST_F(TrapSubscriptionTest, U31_EndedByTheLastLinkOfThePortThatNeedsIt) {
   EXPECT_EQ(counters.subscriptions_failed, 0U);
 }
 
+// An administrator that starts again at its LID counts its transactions from the start.
+TEST_F(TrapSubscriptionTest, U31_ReportOfARestartedSaIsHeardInSpiteOfItsTransactionId) {
+  unsigned heard = 0;
+  client.set_report_handler([&](const wire::Notice&, TimePoint) { ++heard; });
+  const auto report = [&] {
+    wire::SaMad mad{};
+    mad.hdr.mad.base_version = wire::kMadBaseVersion;
+    mad.hdr.mad.mgmt_class = static_cast<std::uint8_t>(wire::MgmtClass::kSubnAdm);
+    mad.hdr.mad.class_version = wire::kSaClassVersion;
+    mad.hdr.mad.method = static_cast<std::uint8_t>(wire::Method::kReport);
+    mad.hdr.mad.tid.set(1);
+    mad.hdr.mad.attr_id.set(static_cast<std::uint16_t>(wire::Attr::kNotice));
+    const auto mgid = wire::Gid::of(0xff12'401b'ffff'0000, 0x0101'0203);
+    const auto notice = wire::make_notice(wire::Trap::kGroupCreated, mgid, 1, {});
+    EXPECT_TRUE(wire::write(std::span{mad.data}, 0, notice));
+    fabric::ReceivedMad received{{1, 0, 1, wire::kDefaultPkey}, {}};
+    EXPECT_TRUE(wire::write(std::span{received.bytes}, 0, mad));
+    client.on_mad(received, now);
+    client.tick(now);
+  };
+  a.renew(now);
+  run(100ms);
+  answer_all();
+  report();
+  report();
+  EXPECT_EQ(heard, 1U);
+  a.renew(now);  // After a client reregistration.
+  run(100ms);
+  answer_all();
+  report();
+  EXPECT_EQ(heard, 2U);
+}
+
 TEST_F(TrapSubscriptionTest, U31_NothingIsEndedThatNeverBegan) {
   a.end(now);
   run(100ms);

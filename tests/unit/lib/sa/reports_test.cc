@@ -283,6 +283,32 @@ TEST_F(ReportTest, SameTransactionAboutSomethingElseIsNews) {
   EXPECT_EQ(notices.size(), 2U);
 }
 
+TEST_F(ReportTest, U31_SameTransactionOfAnotherNoticeIsNews) {
+  feed(report);
+  const auto changed = [&](auto change) {
+    wire::SaMad other = report;
+    auto notice = *wire::read<wire::Notice>(other.data);
+    change(notice);
+    EXPECT_TRUE(wire::write(std::span{other.data}, 0, notice));
+    feed(other);
+    return notices.size();
+  };
+  EXPECT_EQ(changed([](wire::Notice& n) { n.toggle_count.set(0x8001); }), 2U);
+  EXPECT_EQ(changed([](wire::Notice& n) { n.issuer_lid.set(0x77); }), 3U);
+  EXPECT_EQ(changed([](wire::Notice& n) { n.issuer_gid = ipoib_mgid(7); }), 4U);
+  EXPECT_EQ(changed([](wire::Notice& n) { n.data_reserved[0] ^= std::byte{1}; }), 4U)
+      << "real administrators leave garbage there";
+}
+
+TEST_F(ReportTest, U31_ReportAfterANewSubscriptionIsNews) {
+  feed(report);
+  client.forget_reports();
+  feed(report);
+  feed(report);
+  EXPECT_EQ(notices.size(), 2U);
+  EXPECT_EQ(client.counters().reports_repeated, 1U);
+}
+
 TEST_F(ReportTest, ForeignAndGarbledOnesAreCounted) {
   EXPECT_FALSE(feed(report, kLidB));
   EXPECT_EQ(client.counters().reports_foreign, 1U);
