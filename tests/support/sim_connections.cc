@@ -95,11 +95,12 @@ void SimSide::start() {
     if (sim_.by_gid)
       return PathTable::ReadyPath{
           {.dlid = fabric::kElsewhereLid, .sl = 1, .global = true, .hop_limit = 64, .dgid = gid},
-          4};
+          4,
+          path_lifetime};
     const std::size_t number = gid.guid() - kGuid - 1;
     if (number >= sim_.sides.size()) return std::nullopt;
     const std::uint16_t dlid = paths_.try_emplace(gid, sim_.sides[number]->port_lid).first->second;
-    return PathTable::ReadyPath{{.dlid = dlid, .sl = 1, .dgid = gid}, 4};
+    return PathTable::ReadyPath{{.dlid = dlid, .sl = 1, .dgid = gid}, 4, path_lifetime};
   };
   around.is_answered = [this](const wire::Gid& gid, TimePoint since, TimePoint) {
     return is_answered(gid, since);

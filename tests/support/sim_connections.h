@@ -98,7 +98,8 @@ class SimSide final : FakeNeighbourPaths {
   unsigned queue_pairs = 1;  ///< UD queue pairs, each of another worker; from the next start() on.
   std::map<wire::Gid, unsigned> named;  ///< Queue pairs that ports know; no entry: the first.
   bool has_path = true;
-  bool sa_answers = true;  ///< Queries for the requests of peers.
+  std::uint8_t path_lifetime = kUsualLifetime;  ///< In each PathRecord of the SA.
+  bool sa_answers = true;                       ///< Queries for the requests of peers.
   std::size_t path_queries = 0;
   FakeConnectionActions hca;
   std::unique_ptr<cm::Manager> manager;

@@ -117,7 +117,7 @@ PathState PathTable::state(const wire::HwAddr& hw) const {
 std::optional<PathTable::ReadyPath> PathTable::ready_path(const wire::Gid& gid) const {
   const Path* p = find(gid);
   if (p == nullptr || p->state != PathState::kReady) return std::nullopt;
-  return ReadyPath{p->attr, p->mtu_code};
+  return ReadyPath{p->attr, p->mtu_code, p->lifetime};
 }
 
 bool PathTable::is_answered(const wire::Gid& gid, TimePoint since, TimePoint now) {
@@ -459,6 +459,7 @@ void PathTable::on_answer(const PathKey& key, const sa::Outcome& outcome, TimePo
       attr.tclass = record->tclass;
       attr.flow_label = record->flow_label();
     }
+    p->lifetime = wire::value_of(record->lifetime);
     if (const auto done = apply(*p, attr, wire::value_of(record->mtu), now); !done)
       on_failure(*p, done.error().what, now);
   }

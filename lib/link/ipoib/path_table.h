@@ -56,6 +56,9 @@ struct PathConfig {
   wire::Encapsulation encapsulation = wire::Encapsulation::kTypeFirst;
 };
 
+/// Packet lifetime of a path that the SA has not described, a time code (4.096 us << code): 0.27 s.
+inline constexpr std::uint8_t kUsualLifetime = 16;
+
 class PathTable final : public NeighbourPaths {
  public:
   static constexpr std::size_t kMaxClaimed = 512;
@@ -79,6 +82,7 @@ class PathTable final : public NeighbourPaths {
   struct ReadyPath {
     fabric::AhAttr attr;
     std::uint8_t mtu_code = 0;  ///< 0: not known.
+    std::uint8_t lifetime = kUsualLifetime;
   };
   /// The path if it is ready, else empty.
   [[nodiscard]] std::optional<ReadyPath> ready_path(const wire::Gid& gid) const;
@@ -136,8 +140,9 @@ class PathTable final : public NeighbourPaths {
     fabric::AhAttr attr;
     fabric::AhIndex ah = fabric::kNoAh;
     std::uint8_t mtu_code = 0;  ///< 0: not known.
-    std::uint16_t heard = 0;    ///< Source LID of the host's latest packet; 0: none yet.
-    TimePoint queried_at{};     ///< Time of the last query.
+    std::uint8_t lifetime = kUsualLifetime;
+    std::uint16_t heard = 0;  ///< Source LID of the host's latest packet; 0: none yet.
+    TimePoint queried_at{};   ///< Time of the last query.
     TimePoint answered_at = TimePoint::min();  ///< Time of the SA's last answer or silence.
     TimePoint refresh_at = kNever;             ///< Time of the next query.
     TimePoint unasked = kNever;                ///< Position in the order of `unasked_`.

@@ -110,6 +110,7 @@ Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport
   params.rnr_retry = config_.rnr_retry;
   params.mtu = path_mtu(path->mtu_code);
   params.primary = path_there(path->attr, key.gid, port_, config_.ack_timeout);
+  params.lifetime = path->lifetime;
   params.remote_timeout = params.local_timeout = config_.cm_timeout;
   params.max_retries = config_.cm_retries;
   params.private_data = private_data(kRequestsFrom);

@@ -286,6 +286,27 @@ TEST_F(ConnectionsTest, C07_NeighbourGoneLinkDownAndIdle) {
   EXPECT_EQ(a.queues() + b.queues(), 0U) << "queue pairs are given back";
 }
 
+// A lifetime of 31 would be 2.4 hours.
+TEST_F(ConnectionsTest, C16_QueuePairIsKeptForTwoLifetimesOfItsPath) {
+  struct Row {
+    std::uint8_t lifetime;
+    Duration kept;
+  };
+  for (const Row& row : {Row{0, 0ms}, Row{16, 536ms}, Row{18, 2147ms}, Row{19, 4294ms},
+                         Row{31, 4294ms}, Row{63, 4294ms}}) {
+    SimConnections fabric;
+    auto [a, b] = fabric.two(rc(), rc());
+    a.path_lifetime = row.lifetime;
+    fabric.run_for(3s);
+    ASSERT_EQ(a.up().size(), 1U) << unsigned{row.lifetime};
+    a.lose(b);
+    const TimePoint begin = fabric.now;
+    while (a.queues() != 0 && fabric.now < begin + 60s) fabric.run_for(10ms);
+    EXPECT_GE(fabric.now - begin, row.kept) << unsigned{row.lifetime};
+    EXPECT_LE(fabric.now - begin, row.kept + 200ms) << unsigned{row.lifetime};
+  }
+}
+
 TEST_F(ConnectionsTest, C07_ConnectionsInUseAreNotIdle) {
   auto [a, b] = two(rc(), rc());
   sim.run_for(2s);

@@ -71,6 +71,20 @@ TEST_F(PathClaims, C16_AClaimIsAnsweredByTheSa) {
   EXPECT_EQ(sim.actions.ahs.size(), handles);
 }
 
+TEST_F(PathClaims, LifetimeOfAPathIsThatOfItsRecord) {
+  const auto host = sim.add_host(0xb, 0x50, 3);
+  for (const std::uint8_t code : std::initializer_list<std::uint8_t>{18, 0, 16, 31, 63}) {
+    sim.sa.paths[gid(0xb)].lifetime = wire::with_selector(wire::Selector::kExactly, code);
+    sim.sa.paths[gid(0xb)].dlid.set(static_cast<std::uint16_t>(code + 3));
+    static_cast<void>(table.acquire(ip("10.0.0.2"), host, sim.now));
+    table.refresh(host, sim.now);
+    run_for(2s);
+    ASSERT_TRUE(table.ready_path(gid(0xb))) << unsigned{code};
+    EXPECT_EQ(table.ready_path(gid(0xb))->attr.dlid, code + 3);
+    EXPECT_EQ(table.ready_path(gid(0xb))->lifetime, code);
+  }
+}
+
 /// The answer to an earlier claim does not answer a later one: the host may have moved since. A path
 /// is queried at most once a second.
 TEST_F(PathClaims, C16_ALaterClaimIsANewQuestion) {
