@@ -93,6 +93,8 @@ void PortWatch::conclude() {
   missed_ = 0;
   // An entry that moves over a hole changes no attribute of the port, but indices of P_Keys.
   if (std::exchange(pkeys_, table_) != table_) events_.add(fabric::PortEvent::kPkeyChange);
+  pkey_violations_.see(port_.pkey_violations.host());
+  qkey_violations_.see(port_.qkey_violations.host());
   fabric::PortAttr next;
   next.guid = node_.port_guid.host();
   next.gid_prefix = port_.gid_prefix.host();

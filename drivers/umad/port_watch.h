@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,12 +15,30 @@
 #include "lib/base/clock.h"
 #include "lib/fabric/fabric_types.h"
 #include "lib/fabric/port_events.h"
+#include "lib/fabric/port_manager.h"
 #include "lib/wire/smp.h"
 
 namespace ipoib::umad {
 
 /// Sends a subnet management datagram to QP0 of a LID.
 using SmpSender = std::function<bool(std::uint16_t lid, std::uint8_t sl, const wire::Smp& smp)>;
+
+/// Sum of a port's counter that has 16 bits, stays at 65,535, and goes back to 0 when the subnet
+/// manager or a restart of the port clears it.
+class PortCounter {
+ public:
+  /// The first value is of the time before.
+  void see(std::uint16_t value) {
+    const std::uint16_t before = last_.value_or(value);
+    sum_ += value >= before ? value - before : value;
+    last_ = value;
+  }
+  [[nodiscard]] std::uint64_t sum() const { return sum_; }
+
+ private:
+  std::optional<std::uint16_t> last_;
+  std::uint64_t sum_ = 0;
+};
 
 class PortWatch {
  public:
@@ -47,6 +66,9 @@ class PortWatch {
   [[nodiscard]] int pkey_index(std::uint16_t pkey) const;
   /// Number of the port on its device; 0: not known yet.
   [[nodiscard]] std::uint8_t number() const { return node_.local_port; }
+  [[nodiscard]] fabric::KeyViolations key_violations() const {
+    return {.pkey = pkey_violations_.sum(), .qkey = qkey_violations_.sum()};
+  }
   /// True after kMaxMissed incomplete rounds.
   [[nodiscard]] bool silent() const { return missed_ >= kMaxMissed; }
 
@@ -72,6 +94,8 @@ class PortWatch {
   std::vector<std::uint16_t> pkeys_;  ///< Including holes.
   fabric::PortAttr attr_{.state = fabric::PortState::kDown, .pkeys = {}};
   fabric::PortEvents events_;
+  PortCounter pkey_violations_;
+  PortCounter qkey_violations_;
 };
 
 }  // namespace ipoib::umad

@@ -54,6 +54,9 @@ class UmadPort final : public fabric::PortManager, public fabric::MadPort {
   [[nodiscard]] const fabric::PortAttr& attr() const override { return port_.attr(); }
   std::optional<fabric::PortEvent> next_event() override;
   [[nodiscard]] std::string problem() const override;
+  [[nodiscard]] fabric::KeyViolations key_violations() const override {
+    return port_.key_violations();
+  }
 
   /// kUnavailable while the device is not open or the port not active, or if the device rejects the
   /// MAD. kInvalidArgument for an invalid address, or a P_Key that the port does not have.

@@ -144,6 +144,11 @@ DropTotals VerbsHca::drops() const {
   DropTotals sum = ended_;
   for (const auto& queue : ud_queues_) sum.add(queue->drops());
   for (const auto& queue : receive_queues_) sum.add(queue->drops);
+  if (!manager_) return sum;
+  // The hardware discards packets with the wrong keys, which no queue pair reports.
+  const fabric::KeyViolations wrong = manager_->key_violations();
+  sum.by_reason[static_cast<std::size_t>(Drop::kIbPkey)] += wrong.pkey;
+  sum.by_reason[static_cast<std::size_t>(Drop::kIbQkey)] += wrong.qkey;
   return sum;
 }
 

@@ -3,6 +3,7 @@
 // that do not do so themselves.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -11,6 +12,12 @@
 #include "lib/fabric/qp1.h"
 
 namespace ipoib::fabric {
+
+/// Packets that the port discarded because of their keys. Source: IBA vol 1 §14.2.5.6.
+struct KeyViolations {
+  std::uint64_t pkey = 0;
+  std::uint64_t qkey = 0;
+};
 
 /// Management lcore only.
 class PortManager {
@@ -25,6 +32,8 @@ class PortManager {
   virtual std::optional<PortEvent> next_event() = 0;
   /// Reason why the port does not work, for operators; empty: no problem.
   [[nodiscard]] virtual std::string problem() const = 0;
+  /// Counted since the port was first seen, for all users of the port.
+  [[nodiscard]] virtual KeyViolations key_violations() const { return {}; }
 };
 
 }  // namespace ipoib::fabric

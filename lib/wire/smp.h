@@ -91,7 +91,11 @@ struct PortInfo {
   std::uint8_t mtu_sm_sl;          ///< NeighborMTU:4, MasterSMSL:4.
   std::array<std::uint8_t, 4> vl;  ///< VLCap, InitType, VLHighLimit, VLArbitrationHighCap …
   std::uint8_t init_mtu_cap;       ///< InitTypeReply:4, MTUCap:4.
-  std::array<std::uint8_t, 20> more;
+  std::array<std::uint8_t, 2> vl_limits;  ///< VLStallCount, HOQLife; OperationalVLs …
+  Be16 mkey_violations;
+  Be16 pkey_violations;
+  Be16 qkey_violations;
+  std::array<std::uint8_t, 12> more;
   std::uint8_t speed_ext_active;  ///< LinkSpeedExtActive:4, LinkSpeedExtSupported:4.
   std::uint8_t speed_ext_enabled;
 
@@ -104,7 +108,8 @@ struct PortInfo {
 };
 static_assert(WireRecord<PortInfo> && sizeof(PortInfo) == 64 && offsetof(PortInfo, lid) == 16 &&
               offsetof(PortInfo, width_active) == 31 && offsetof(PortInfo, mtu_sm_sl) == 36 &&
-              offsetof(PortInfo, init_mtu_cap) == 41 && offsetof(PortInfo, speed_ext_active) == 62);
+              offsetof(PortInfo, init_mtu_cap) == 41 && offsetof(PortInfo, pkey_violations) == 46 &&
+              offsetof(PortInfo, speed_ext_active) == 62);
 
 /// One block of the P_Key table; 0 is an empty entry. The attribute modifier is the block number.
 struct PkeyBlock {

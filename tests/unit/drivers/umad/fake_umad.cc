@@ -33,6 +33,8 @@ wire::PortInfo port_info(const FakeUmad::Port& port) {
   info.speed_state = port.state;
   info.mtu_sm_sl = static_cast<std::uint8_t>(port.neighbor_mtu << 4 | port.sm_sl);
   info.init_mtu_cap = port.mtu_cap;
+  info.pkey_violations.set(port.pkey_violations);
+  info.qkey_violations.set(port.qkey_violations);
   return info;
 }
 

@@ -46,6 +46,7 @@ class FakeUmad final : public Umad {
     std::uint8_t neighbor_mtu = 4;
     std::vector<std::uint16_t> pkeys = std::vector<std::uint16_t>(64);  ///< Whole blocks.
     std::uint16_t partition_cap = 64;
+    std::uint16_t pkey_violations = 7, qkey_violations = 9;
   };
   enum class SmDoes { kAnswer, kBounce, kNothing, kAnswerFromElsewhere };
   struct Sm {

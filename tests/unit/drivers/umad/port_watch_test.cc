@@ -111,6 +111,24 @@ TEST_F(UmadWatch, PkeyTableMayHaveHoles) {
   EXPECT_EQ(fake_.take_sent()[0].to.pkey_index, 1);
 }
 
+// The port counts with 16 bits, from before the node started.
+TEST_F(UmadWatch, U36_PacketsWithWrongKeysAreCounted) {
+  const auto counted = [this](std::uint16_t pkey, std::uint16_t qkey) {
+    change([=](FakeUmad& f) {
+      f.port_.pkey_violations = pkey;
+      f.port_.qkey_violations = qkey;
+    });
+    return std::pair{port_->key_violations().pkey, port_->key_violations().qkey};
+  };
+  using Sums = std::pair<std::uint64_t, std::uint64_t>;
+  start_active();
+  EXPECT_EQ(counted(7, 9), (Sums{0, 0}));
+  EXPECT_EQ(counted(8, 12), (Sums{1, 3}));
+  EXPECT_EQ(counted(0, 12), (Sums{1, 3})) << "cleared";
+  EXPECT_EQ(counted(5, 0xffff), (Sums{6, 0xffff - 9}));
+  EXPECT_EQ(counted(5, 1), (Sums{6, 0xffff - 8}));
+}
+
 // States and table sizes that do not exist are harmless.
 TEST_F(UmadWatch, NonsenseIsTakenForDown) {
   start_active();

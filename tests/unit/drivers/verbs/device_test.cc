@@ -363,6 +363,15 @@ TEST_F(VerbsDeviceTest, PkeyThatMovesTakesTheQueueAlong) {
   EXPECT_TRUE(talk(*a, *b));
 }
 
+TEST_F(VerbsDeviceTest, U36_PacketsThatThePortDiscardsAreDrops) {
+  const auto a = make_node(0);
+  EXPECT_EQ(a->all_drops(), 0U);
+  a->manager->violations = {.pkey = 3, .qkey = 4};
+  EXPECT_EQ(a->drops(Drop::kIbPkey), 3U);
+  EXPECT_EQ(a->drops(Drop::kIbQkey), 4U);
+  EXPECT_EQ(a->all_drops(), 7U);
+}
+
 // --- Removal ---
 
 class VerbsRemovalTest : public VerbsFixture,

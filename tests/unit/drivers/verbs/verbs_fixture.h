@@ -45,7 +45,10 @@ class FakePortManager final : public fabric::PortManager {
   std::optional<fabric::PortEvent> next_event() override;
   [[nodiscard]] std::string problem() const override { return trouble; }
 
+  [[nodiscard]] fabric::KeyViolations key_violations() const override { return violations; }
+
   std::deque<fabric::PortEvent> events;
+  fabric::KeyViolations violations;
   std::string trouble;
   std::optional<std::uint8_t> mtu;  ///< Code of the MTU that it reports; none: the device's.
 
