@@ -189,12 +189,24 @@ void check_partitions(const Draft& draft, Report& report) {
   }
 }
 
+/// RFC 4391 §8: a LID is unique in one IB subnet only.
+void check_interface_id(const Placed<mgmt::LinkConfigEntry>& link, Report& report) {
+  if (link.value.ip.ip6.interface_id != wire::InterfaceIdRule::kLid || link.value.scope == 2)
+    return;
+  if (!link.good("interface-id") || !link.good("scope")) return;
+  report.error(link.at("interface-id"),
+               fmt::format("{}.interface-id: invalid value \"lid\", because LIDs are unique within "
+                           "one InfiniBand subnet only: allowed with scope 2",
+                           link.path));
+}
+
 void check_links(const Draft& draft, Report& report) {
   check_sidr_servers(draft, report);
   check_partitions(draft, report);
   for (const auto& link : draft.links) {
     check_all_nodes(link, report);
     check_dialect(link, report);
+    check_interface_id(link, report);
     if (!link.good("hca")) continue;
     const auto* hca = find(draft.hcas, link.value.hca);
     if (hca == nullptr) {

@@ -68,6 +68,13 @@ const std::vector<Case> kCases = {
      "[route-table]\nmax-prefixes = 64\nmax-prefixes6 = 64\n" + routes(57),
      {"t.toml:188:6: route.to: no room for this prefix, allowed: 56 IPv4 routes, because "
       "route-table.max-prefixes is 64 and the addresses of the node need 8"}},
+    {"lid_within_a_subnet",
+     "[link.ib1]\nhca = \"soft0\"\npkey = 0x8001\nscope = 2\ninterface-id = \"lid\"\n",
+     {}},
+    {"U17_lid_beyond_a_subnet",
+     "[link.ib1]\nhca = \"soft0\"\npkey = 0x8001\nscope = 5\ninterface-id = \"lid\"\n",
+     {"t.toml:20:16: link.ib1.interface-id: invalid value \"lid\", because LIDs are unique within "
+      "one InfiniBand subnet only: allowed with scope 2"}},
     {"routes_of_a_full_table", "[route-table]\nmax-prefixes = 64\n" + routes(56), {}},
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
