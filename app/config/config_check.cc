@@ -200,13 +200,28 @@ void check_interface_id(const Placed<mgmt::LinkConfigEntry>& link, Report& repor
                            link.path));
 }
 
+/// RFC 3376 §8.3: answers come before the next query.
+template <class E>
+void check_query_times(const Placed<E>& entry, Report& report) {
+  if (entry.value.ip.query_response_interval < entry.value.ip.query_interval) return;
+  if (!entry.good("query-response-interval") || !entry.good("query-interval")) return;
+  report.error(entry.at(entry.given("query-response-interval") ? "query-response-interval"
+                                                               : "query-interval"),
+               fmt::format("{}.query-response-interval: invalid value {}, allowed: less than "
+                           "query-interval, which is {}",
+                           entry.path, Seconds{}.write(entry.value.ip.query_response_interval),
+                           Seconds{}.write(entry.value.ip.query_interval)));
+}
+
 void check_links(const Draft& draft, Report& report) {
+  for (const auto& port : draft.ports) check_query_times(port, report);
   check_sidr_servers(draft, report);
   check_partitions(draft, report);
   for (const auto& link : draft.links) {
     check_all_nodes(link, report);
     check_dialect(link, report);
     check_interface_id(link, report);
+    check_query_times(link, report);
     if (!link.good("hca")) continue;
     const auto* hca = find(draft.hcas, link.value.hca);
     if (hca == nullptr) {

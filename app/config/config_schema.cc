@@ -141,6 +141,25 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       "With multicast-router: time between the two queries for other members that follow when a "
       "host leaves a group. Without an answer, the group is no longer forwarded."));
   add(row<E>(
+      "query-interval", [](auto& c) -> auto& { return c.ip.query_interval; }, Seconds{1, 31'744},
+      "With multicast-router: time between the general queries for members."));
+  add(row<E>(
+      "query-response-interval", [](auto& c) -> auto& { return c.ip.query_response_interval; },
+      Seconds{0.1, 3'174.4},
+      "With multicast-router: time within which hosts answer a general query; less than "
+      "query-interval."));
+  add(row<E>(
+      "query-robustness", [](auto& c) -> auto& { return c.ip.query_robustness; }, Integer{1, 7},
+      "With multicast-router: number of lost messages in a row that members survive, plus one. "
+      "Another router takes over when the querier was silent for query-interval times this number, "
+      "plus half of query-response-interval."));
+  add(row<E>(
+      "igmp-version", [](auto& c) -> auto& { return c.ip.igmp_version; }, Integer{1, 3},
+      "With multicast-router: version of IGMP queries. All routers of a link must agree."));
+  add(row<E>(
+      "mld-version", [](auto& c) -> auto& { return c.ip.mld_version; }, Integer{1, 2},
+      "With multicast-router: version of MLD queries. All routers of a link must agree."));
+  add(row<E>(
       "groups", [](auto& c) -> auto& { return c.ip.groups; }, ListOf<Group>{},
       "Multicast groups that this node joins."));
   add(row<E>(

@@ -72,6 +72,12 @@ struct IpConfig {
   /// Multicast router: interval of the two queries that it sends before it gives up a group that
   /// was left.
   Duration last_member_interval = std::chrono::seconds(1);
+  // Multicast router: names and defaults of RFC 3376 §8.
+  Duration query_interval = std::chrono::seconds(125);
+  Duration query_response_interval = std::chrono::seconds(10);
+  unsigned query_robustness = 2;
+  unsigned igmp_version = 3;
+  unsigned mld_version = 2;
 };
 
 /// Transport of unicast packets, in addition to UD.

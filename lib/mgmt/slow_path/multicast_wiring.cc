@@ -35,6 +35,12 @@ Status MulticastWiring::add_router(InterfaceSlot& slot, const IpConfig& config, 
   const table::InterfaceId id = slot.control->id();
   route::MembershipConfig membership;
   membership.last_member_query_interval = config.last_member_interval;
+  membership.query_interval = config.query_interval;
+  membership.query_response_interval = config.query_response_interval;
+  membership.robustness = config.query_robustness;
+  membership.version = static_cast<wire::MembershipVersion>(config.igmp_version);
+  // MLDv1 is the counterpart of IGMPv2.
+  membership.mld_version = static_cast<wire::MembershipVersion>(config.mld_version + 1);
   if (auto s = router_.add_interface(id, membership, now); !s) return s;
   router_.link_down(id, now);
   routers_.push_back(id);

@@ -20,7 +20,8 @@ namespace {
 constexpr TimePoint kForever = MulticastGroup::kForever;
 
 MembershipConfig bounded(MembershipConfig c, IpFamily family) {
-  if (family == IpFamily::kIpv6) c.version = std::max(c.version, MembershipVersion::kV2);
+  if (family == IpFamily::kIpv6)
+    c.version = std::max(c.mld_version.value_or(c.version), MembershipVersion::kV2);
   c.robustness = std::clamp(c.robustness, 1U, 7U);
   c.max_sources = std::min(c.max_sources, wire::kMaxQuerySources);
   return c;

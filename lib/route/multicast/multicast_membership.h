@@ -39,6 +39,8 @@ class MembershipSink {
 /// `version`.
 struct MembershipConfig {
   wire::MembershipVersion version = wire::MembershipVersion::kV3;  ///< Version of queries.
+  /// Version of MLD queries if it is not `version`.
+  std::optional<wire::MembershipVersion> mld_version{};
   unsigned robustness = 2;  ///< 1-7: the number of losses in a row that are survived, plus one.
   Duration query_interval = std::chrono::seconds(125);
   Duration query_response_interval = std::chrono::seconds(10);

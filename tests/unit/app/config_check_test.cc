@@ -75,11 +75,17 @@ const std::vector<Case> kCases = {
      "[link.ib1]\nhca = \"soft0\"\npkey = 0x8001\nscope = 5\ninterface-id = \"lid\"\n",
      {"t.toml:20:16: link.ib1.interface-id: invalid value \"lid\", because LIDs are unique within "
       "one InfiniBand subnet only: allowed with scope 2"}},
+    {"answers_after_the_next_query",
+     "[port.eth1]\ndevice = \"net_tap1\"\nquery-interval = 5\nquery-response-interval = 5\n",
+     {"t.toml:19:27: port.eth1.query-response-interval: invalid value 5, allowed: less than "
+      "query-interval, which is 5"}},
     {"routes_of_a_full_table", "[route-table]\nmax-prefixes = 64\n" + routes(56), {}},
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
      {"t.toml:18:3: port.eth1: unknown key \"speed\", allowed: device, address, mtu, tcp-offload, "
-      "multicast-router, last-member-interval, groups, source-check, ask-rarp, rarp-prefix-length, "
+      "multicast-router, last-member-interval, query-interval, query-response-interval, "
+      "query-robustness, igmp-version, mld-version, groups, "
+      "source-check, ask-rarp, rarp-prefix-length, "
       "ipv6, "
       "router-advertisement, accept-ra"}},
     {"missing_key",
@@ -90,7 +96,9 @@ const std::vector<Case> kCases = {
      {"t.toml:16:1: port.eth1: missing key device, allowed: string 1-63 printable characters",
       "t.toml:17:7: port.eth1.mtu: invalid value 1, allowed: integer 68-9600",
       "t.toml:18:1: port.eth1: unknown key \"mut\", allowed: device, address, mtu, tcp-offload, "
-      "multicast-router, last-member-interval, groups, source-check, ask-rarp, rarp-prefix-length, "
+      "multicast-router, last-member-interval, query-interval, query-response-interval, "
+      "query-robustness, igmp-version, mld-version, groups, "
+      "source-check, ask-rarp, rarp-prefix-length, "
       "ipv6, "
       "router-advertisement, accept-ra"}},
     {"section_shape",

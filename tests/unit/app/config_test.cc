@@ -321,7 +321,9 @@ TEST(Config, FileIsRead) {
   EXPECT_EQ(result->diagnostics[0].to_string(),
             file +
                 ":17:1: port.eth0: unknown key \"end\", allowed: device, address, mtu, "
-                "tcp-offload, multicast-router, last-member-interval, groups, source-check, "
+                "tcp-offload, multicast-router, last-member-interval, query-interval, "
+                "query-response-interval, query-robustness, igmp-version, mld-version, "
+                "groups, source-check, "
                 "ask-rarp, rarp-prefix-length, ipv6, router-advertisement, accept-ra");
 }
 
