@@ -160,6 +160,14 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       "mld-version", [](auto& c) -> auto& { return c.ip.mld_version; }, Integer{1, 2},
       "With multicast-router: version of MLD queries. All routers of a link must agree."));
   add(row<E>(
+      "multicast-forwarder", [](auto& c) -> auto& { return c.ip.multicast_forwarder; },
+      OneOf<route::ForwarderRule>{
+          {{"querier", route::ForwarderRule::kQuerier}, {"always", route::ForwarderRule::kAlways}}},
+      "With multicast-router: which of several routers forwards the groups that hosts request. "
+      "querier: not this node if others are the queriers of both links, that of the packets and "
+      "that of the hosts; always: this node too, because the querier may be a switch that does not "
+      "route."));
+  add(row<E>(
       "groups", [](auto& c) -> auto& { return c.ip.groups; }, ListOf<Group>{},
       "Multicast groups that this node joins."));
   add(row<E>(

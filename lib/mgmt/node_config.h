@@ -16,6 +16,7 @@
 #include "lib/link/interface_config.h"
 #include "lib/mgmt/filter_config.h"
 #include "lib/mgmt/mad_config.h"
+#include "lib/route/multicast/forwarder_rule.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::mgmt {
@@ -78,6 +79,7 @@ struct IpConfig {
   unsigned query_robustness = 2;
   unsigned igmp_version = 3;
   unsigned mld_version = 2;
+  route::ForwarderRule multicast_forwarder = route::ForwarderRule::kQuerier;
 };
 
 /// Transport of unicast packets, in addition to UD.

@@ -41,6 +41,7 @@ Status MulticastWiring::add_router(InterfaceSlot& slot, const IpConfig& config, 
   membership.version = static_cast<wire::MembershipVersion>(config.igmp_version);
   // MLDv1 is the counterpart of IGMPv2.
   membership.mld_version = static_cast<wire::MembershipVersion>(config.mld_version + 1);
+  membership.forwarder = config.multicast_forwarder;
   if (auto s = router_.add_interface(id, membership, now); !s) return s;
   router_.link_down(id, now);
   routers_.push_back(id);

@@ -24,7 +24,7 @@ enum class IpFamily : std::uint8_t { kIpv4, kIpv6 };
 struct ReporterCounters {
   std::uint64_t reports_sent = 0;   ///< Packets with reports of any version.
   std::uint64_t leaves_sent = 0;    ///< IGMPv2 Leave Group and MLDv1 Done.
-  std::uint64_t queries_heard = 0;  ///< Of other nodes, and of this one if it is the querier.
+  std::uint64_t queries_heard = 0;  ///< Also this node's own ones.
 };
 
 /// Groups of this node on one link in one family. Nothing is sent while the link is down. Filters

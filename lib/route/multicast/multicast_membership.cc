@@ -2,6 +2,7 @@
 #include "lib/route/multicast/multicast_membership.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/wire/igmp.h"
 #include "lib/wire/mld.h"
@@ -70,6 +71,12 @@ void MulticastMembership::set_address(const std::optional<IpAddr>& address, Time
   } else if (!had) {
     start_queries(now);
   }
+  note_forwarder(now);
+}
+
+void MulticastMembership::note_forwarder(TimePoint now) {
+  if (std::exchange(forwards_, forwards()) != forwards())
+    sink_.on_forwarder_change(iface_, family_, forwards(), now);
 }
 
 void MulticastMembership::start_queries(TimePoint now) {
@@ -135,8 +142,17 @@ void MulticastMembership::on_query(const IpAddr& from, const MembershipQuery& qu
   if (other_querier_ == from && !query.suppress) lower_timers(query, now);
 }
 
+/// A router that starts as the querier beside this one would forward beside it until the next
+/// general query. The query that it hears at once ends that.
+void MulticastMembership::assert_role(TimePoint now) {
+  if (!querier() || now < assert_after_) return;
+  assert_after_ = now + config_.query_response_interval;
+  general_at_ = now;
+}
+
 void MulticastMembership::elect(const IpAddr& from, const MembershipQuery& query, TimePoint now) {
-  if (!address_ || from >= *address_) return;
+  if (!address_) return;
+  if (from >= *address_) return assert_role(now);
   if (other_querier_ && from > *other_querier_) return;
   other_querier_ = from;
   robustness_ = query.robustness != 0 ? query.robustness : config_.robustness;
@@ -144,6 +160,7 @@ void MulticastMembership::elect(const IpAddr& from, const MembershipQuery& query
   other_until_ = now + query_interval_ * robustness_ + config_.query_response_interval / 2;
   general_at_.reset();
   for (auto it = groups_.begin(); it != groups_.end(); ++it) it->second.pending = {};
+  note_forwarder(now);
 }
 
 /// The querier gives up groups and sources unless a host answers, and so does this router
@@ -268,7 +285,10 @@ void MulticastMembership::update_entry(Groups::iterator it, TimePoint now) {
 }
 
 void MulticastMembership::tick(TimePoint now) {
-  if (other_querier_ && other_until_ <= now && address_) start_queries(now);
+  if (other_querier_ && other_until_ <= now && address_) {
+    start_queries(now);
+    note_forwarder(now);
+  }
   if (general_at_ && *general_at_ <= now) send_general_query(now);
   while (!due_.empty() && due_.begin()->first <= now)
     update_entry(groups_.find(due_.begin()->second), now);

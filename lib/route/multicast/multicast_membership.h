@@ -16,6 +16,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/rate_limiter.h"
+#include "lib/route/multicast/forwarder_rule.h"
 #include "lib/route/multicast/group_reporter.h"
 #include "lib/route/multicast/multicast_group.h"
 #include "lib/route/multicast/record_budget.h"
@@ -33,6 +34,9 @@ class MembershipSink {
   /// The link's request for `group` has changed; nothing(): the group has no members any more.
   virtual void on_filter_change(table::InterfaceId iface, const wire::IpAddr& group,
                                 const GroupFilter& filter, TimePoint now) = 0;
+  /// MulticastMembership::forwards() has changed. It is true at first.
+  virtual void on_forwarder_change(table::InterfaceId iface, IpFamily family, bool forwards,
+                                   TimePoint now) = 0;
 };
 
 /// Names and defaults of RFC 3376 §8 and RFC 3810 §9. All routers of a link must agree on
@@ -50,6 +54,7 @@ struct MembershipConfig {
   /// those of others. Groups that others started count as theirs.
   std::size_t max_host_groups = 256;
   std::size_t max_sources = wire::kMaxQuerySources;  ///< Per group, at most kMaxQuerySources.
+  ForwarderRule forwarder = ForwarderRule::kQuerier;
 };
 
 struct MembershipCounters {
@@ -99,6 +104,10 @@ class MulticastMembership {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
   [[nodiscard]] bool querier() const { return address_ && !other_querier_; }
+  /// True if this router forwards from and to the link without regard to the other link's querier.
+  [[nodiscard]] bool forwards() const {
+    return config_.forwarder == ForwarderRule::kAlways || !other_querier_;
+  }
   /// Address of the other router, if that is the querier.
   [[nodiscard]] std::optional<wire::IpAddr> other_querier() const { return other_querier_; }
   [[nodiscard]] std::vector<MembershipInfo> groups(TimePoint now) const;
@@ -132,6 +141,8 @@ class MulticastMembership {
   [[nodiscard]] wire::ParsedMembership parse(std::span<const std::byte> packet) const;
   void on_query(const wire::IpAddr& from, const wire::MembershipQuery& query, TimePoint now);
   void elect(const wire::IpAddr& from, const wire::MembershipQuery& query, TimePoint now);
+  void assert_role(TimePoint now);
+  void note_forwarder(TimePoint now);
   void lower_timers(const wire::MembershipQuery& query, TimePoint now);
   void on_record(const wire::IpAddr& from, wire::MembershipVersion version,
                  const wire::MembershipRecord& record, TimePoint now);
@@ -165,6 +176,8 @@ class MulticastMembership {
   Duration query_interval_;
   std::optional<wire::IpAddr> other_querier_;
   TimePoint other_until_{};
+  TimePoint assert_after_ = TimePoint::min();  ///< See assert_role().
+  bool forwards_ = true;                       ///< forwards() as the sink knows it.
   unsigned startup_left_ = 0;
   std::optional<TimePoint> general_at_;
 

@@ -233,6 +233,11 @@ void MulticastRouter::send(InterfaceId iface, std::vector<std::byte> packet, Tim
   sender_.send(iface, std::move(packet));
 }
 
+void MulticastRouter::on_forwarder_change(InterfaceId iface, IpFamily family, bool forwards,
+                                          TimePoint now) {
+  table_.set_forwarder(iface, family == IpFamily::kIpv4, forwards, now);
+}
+
 void MulticastRouter::on_filter_change(InterfaceId iface, const IpAddr& group,
                                        const GroupFilter& filter, TimePoint now) {
   table_.set_filter(iface, group, filter, now);

@@ -95,6 +95,8 @@ class MulticastRouter final : private MembershipSink {
   void send(table::InterfaceId iface, std::vector<std::byte> packet, TimePoint now) override;
   void on_filter_change(table::InterfaceId iface, const wire::IpAddr& group,
                         const GroupFilter& filter, TimePoint now) override;
+  void on_forwarder_change(table::InterfaceId iface, IpFamily family, bool forwards,
+                           TimePoint now) override;
   static void use_addresses(Interface& interface, TimePoint now);
   Interface& interface_of(table::InterfaceId iface);
   void report(table::InterfaceId iface, const wire::IpAddr& group, TimePoint now);

@@ -37,8 +37,21 @@ Status MulticastTable::set_router(InterfaceId iface, bool router, TimePoint now)
   return {};
 }
 
+void MulticastTable::set_forwarder(InterfaceId iface, bool v4, bool forwards, TimePoint now) {
+  if (iface >= kMaxInterfaces) return;
+  std::uint64_t& served = served_[v4];
+  served = forwards ? served & ~bit(iface) : served | bit(iface);
+  std::vector<IpAddr> wanted;
+  for (const auto& [addr, group] : groups_)
+    if (addr.is_v4() == v4 && !group.filters.empty()) wanted.push_back(addr);
+  for (const IpAddr& addr : wanted) refresh(addr, now);
+}
+
 void MulticastTable::remove_interface(InterfaceId iface, TimePoint now) {
-  if (iface < kMaxInterfaces) routers_ &= ~bit(iface);
+  if (iface < kMaxInterfaces) {
+    routers_ &= ~bit(iface);
+    for (std::uint64_t& served : served_) served &= ~bit(iface);
+  }
   for (StaticMulticastRoute& route : static_) std::erase(route.out, iface);
   std::erase_if(static_, [iface](const auto& r) { return r.in == iface || r.out.empty(); });
   for (auto& [addr, group] : groups_) {

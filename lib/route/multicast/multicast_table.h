@@ -8,6 +8,7 @@
 // route names its ingress interface itself.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -91,6 +92,9 @@ class MulticastTable {
   Status add_static(const StaticMulticastRoute& route, TimePoint now);
   Status remove_static(const StaticMulticastRoute& route, TimePoint now);
 
+  /// Another router is the link's querier, or no longer is. Requested groups are not forwarded
+  /// between two such links. Static multicast routes are not affected.
+  void set_forwarder(table::InterfaceId iface, bool v4, bool forwards, TimePoint now);
   /// Sets the request of a link's members; MembershipSink::on_filter_change.
   void set_filter(table::InterfaceId iface, const wire::IpAddr& group, const GroupFilter& filter,
                   TimePoint now);
@@ -155,6 +159,8 @@ class MulticastTable {
   const MulticastTableConfig config_;
   DeliverySink& sink_;
   std::uint64_t routers_ = 0;  ///< Bit i: interface i is a multicast router's.
+  /// Bit i: another router is the querier of interface i. Indexed by IPv4.
+  std::array<std::uint64_t, 2> served_{};
   std::vector<StaticMulticastRoute> static_;
   std::map<wire::IpAddr, Group> groups_;
   std::set<std::tuple<TimePoint, wire::IpAddr, wire::IpAddr>> forget_;  ///< when, group, source

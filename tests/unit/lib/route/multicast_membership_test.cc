@@ -32,6 +32,11 @@ struct FakeMembershipSink final : MembershipSink {
     else
       filters[group] = filter;
   }
+  void on_forwarder_change(table::InterfaceId, IpFamily, bool now_forwards, TimePoint) override {
+    EXPECT_NE(forwards, now_forwards);
+    forwards = now_forwards;
+  }
+  bool forwards = true;
   std::vector<MembershipQuery> sent;
   std::map<IpAddr, GroupFilter> filters;
 };

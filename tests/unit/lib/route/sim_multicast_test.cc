@@ -54,20 +54,35 @@ std::uint64_t wanted_out(const SimMulticast& sim, InterfaceId in, const IpAddr& 
   return out;
 }
 
-void expect_filters_served(const SimMulticast& sim, const char* when, std::uint64_t seed) {
+/// Returns the interfaces on which living routers send the packet, and those on which several do.
+std::pair<std::uint64_t, std::uint64_t> sent_on(const SimMulticast& sim, InterfaceId in,
+                                                const IpAddr& group, const IpAddr& source) {
+  std::uint64_t once = 0, twice = 0;
   for (const auto& router : sim.routers) {
     if (!router->alive) continue;
+    const std::uint64_t out = router->deliveries.lookup(in, group, source).out;
+    twice |= once & out;
+    once |= out;
+  }
+  return {once, twice};
+}
+
+/// All routers together serve each filter, and no two of them the same one.
+void expect_filters_served(const SimMulticast& sim, const char* when, std::uint64_t seed) {
+  for (const auto& router : sim.routers) {
     EXPECT_EQ(router->deliveries.removed_unknown, 0U);
     EXPECT_EQ(router->deliveries.entries.size(), router->control.table().entries());
-    for (InterfaceId in = 0; in < kLinks; ++in) {
-      for (const bool v4 : {true, false})
-        for (const IpAddr& group : v4 ? kGroups4 : kGroups6)
-          for (const IpAddr& source : v4 ? kSources4 : kSources6)
-            ASSERT_EQ(router->deliveries.lookup(in, group, source).out,
-                      wanted_out(sim, in, group, source))
-                << when << ": seed " << seed << " in " << in << " " << to_string(group) << " from "
-                << to_string(source);
-    }
+  }
+  for (InterfaceId in = 0; in < kLinks; ++in) {
+    for (const bool v4 : {true, false})
+      for (const IpAddr& group : v4 ? kGroups4 : kGroups6)
+        for (const IpAddr& source : v4 ? kSources4 : kSources6) {
+          const auto sent = sent_on(sim, in, group, source);
+          ASSERT_EQ(sent.first, wanted_out(sim, in, group, source))
+              << when << ": seed " << seed << " in " << in << " " << to_string(group) << " from "
+              << to_string(source);
+          ASSERT_EQ(sent.second, 0U) << when << ": seed " << seed << " in " << in;
+        }
   }
 }
 
@@ -223,8 +238,97 @@ TEST(MulticastLife, TheLowestAddressAsksAndAnotherTakesOver) {
   EXPECT_FALSE(querier(1));
 }
 
+/// Number of routers that send a packet from link 1 to the host on link 0.
+std::size_t copies(const SimMulticast& sim, const IpAddr& group, const IpAddr& source) {
+  return static_cast<std::size_t>(std::ranges::count_if(sim.routers, [&](const auto& router) {
+    return router->alive && (router->deliveries.lookup(1, group, source).out & 1U) != 0;
+  }));
+}
+
+// Two routers between the same links: a host gets each packet once, and again so after the one that
+// forwards has died and the Other Querier Present Interval has passed.
+TEST(MulticastLife, P06_OfTwoRoutersTheQuerierForwardsAndAnotherTakesOver) {
+  for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
+    const IpAddr group = family == IpFamily::kIpv4 ? kGroups4[0] : kGroups6[0];
+    const IpAddr source = family == IpFamily::kIpv4 ? kSources4[0] : kSources6[0];
+    MembershipConfig config;
+    config.query_interval = seconds(10);
+    config.query_response_interval = seconds(2);
+    SimMulticast sim{8, 2, kLinks, config};
+    sim.add_host(0, family, MembershipVersion::kV3).want(group, {true, {}});
+    sim.run(seconds(1));
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_EQ(copies(sim, group, source), 1U) << i;
+      sim.run(seconds(1));
+    }
+    sim.routers[0]->alive = false;
+    EXPECT_EQ(copies(sim, group, source), 0U);
+    sim.run(seconds(21));  // 2 x 10 s, and half of 2 s
+    EXPECT_EQ(copies(sim, group, source), 1U);
+    // The one that returns has the lower address, and asks at once when it hears the other.
+    sim.routers[0]->alive = true;
+    sim.run(seconds(11));
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_EQ(copies(sim, group, source), 1U) << i;
+      sim.run(seconds(1));
+    }
+    EXPECT_NE(sim.routers[0]->deliveries.lookup(1, group, source).out, 0U);
+  }
+}
+
+// A router that starts takes itself for the querier, and forwards until it hears a lower address.
+TEST(MulticastLife, P06_ARouterThatStartsBesideTheQuerierStopsAtOnce) {
+  SimMulticast sim{9, 2, kLinks};
+  sim.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3).want(kGroups4[0], {true, {}});
+  sim.run(seconds(300));
+  sim.routers[1]->control.link_down(0, sim.now);
+  sim.run(seconds(20));
+  sim.routers[1]->control.link_up(0, sim.now);
+  sim.run(milliseconds(1));
+  EXPECT_FALSE(sim.routers[1]->control.membership(0, IpFamily::kIpv4)->querier());
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(copies(sim, kGroups4[0], kSources4[0]), 1U) << i;
+    sim.run(seconds(1));
+  }
+}
+
+// Gateways of one fabric may lead to different networks. The querier of the fabric cannot forward
+// from a network that it has no interface on.
+TEST(MulticastLife, P06_ARouterForwardsFromALinkThatTheQuerierIsNotOn) {
+  for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
+    SimMulticast sim{14, 2, kLinks};
+    sim.routers[0]->control.link_down(1, sim.now);
+    const IpAddr group = family == IpFamily::kIpv4 ? kGroups4[0] : kGroups6[0];
+    const IpAddr source = family == IpFamily::kIpv4 ? kSources4[0] : kSources6[0];
+    sim.add_host(0, family, MembershipVersion::kV3).want(group, {true, {}});
+    sim.run(seconds(300));
+    EXPECT_FALSE(sim.routers[1]->control.membership(0, family)->querier());
+    EXPECT_NE(sim.routers[1]->deliveries.lookup(1, group, source).out & 1U, 0U);
+  }
+}
+
+TEST(MulticastLife, P06_ARouterForwardsBesideAQuerierThatDoesNot) {
+  MembershipConfig config;
+  config.forwarder = ForwarderRule::kAlways;
+  SimMulticast sim{10, 2, kLinks, config};
+  sim.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3).want(kGroups4[0], {true, {}});
+  sim.run(seconds(300));
+  EXPECT_EQ(copies(sim, kGroups4[0], kSources4[0]), 2U);
+}
+
+// A static route names its egress itself. No election moves it.
+TEST(MulticastLife, P06_StaticRoutesDoNotDependOnTheQuerier) {
+  SimMulticast sim{11, 2, kLinks};
+  for (const auto& router : sim.routers)
+    ASSERT_TRUE(router->control.add_static({{kGroups4[0], 32}, {}, 1, {0}}, sim.now));
+  sim.run(seconds(300));
+  EXPECT_EQ(copies(sim, kGroups4[0], kSources4[0]), 2U);
+}
+
 TEST(MulticastLife, ARouterThatDoesNotAskGivesUpWhatTheQuerierGivesUp) {
-  SimMulticast sim{5, 2, kLinks};
+  MembershipConfig config;
+  config.forwarder = ForwarderRule::kAlways;
+  SimMulticast sim{5, 2, kLinks, config};
   SimHost& host = sim.add_host(0, IpFamily::kIpv6, MembershipVersion::kV3);
   host.want(kGroups6[0], {false, {kSources6[0]}});
   sim.run(seconds(300));
