@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/wire/ip_prefix.h"
+#include "lib/wire/subnet_anycast.h"
 
 namespace ipoib::route {
 
@@ -18,9 +19,8 @@ namespace {
 /// Addresses whose packets this node accepts because it has `address`.
 std::vector<IpPrefix> locals_of(const IpPrefix& address) {
   std::vector<IpPrefix> locals{host_prefix(address.addr)};
-  // Networks of two addresses have no room for an address of any router (RFC 6164).
-  if (!address.addr.is_v4() && address.len < 127 && wire::network(address) != address.addr)
-    locals.push_back(host_prefix(wire::network(address)));
+  if (const auto anycast = wire::subnet_router_anycast(address))
+    locals.push_back(host_prefix(*anycast));
   return locals;
 }
 

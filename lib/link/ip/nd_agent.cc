@@ -5,11 +5,14 @@
 
 #include "lib/base/log.h"
 #include "lib/link/ip/address_class.h"
+#include "lib/wire/subnet_anycast.h"
 
 namespace ipoib::link {
 namespace {
 
-constexpr Duration kNaInterval = std::chrono::seconds(1);  // RFC 4861 §7.2.6
+constexpr Duration kNaInterval = std::chrono::seconds(1);    // RFC 4861 §7.2.6
+constexpr Duration kAnycastDelay = std::chrono::seconds(1);  // RFC 4861 §10
+constexpr std::size_t kMaxAnycastQuestions = 64;
 constexpr Duration kMtuInterval = std::chrono::seconds(1);
 constexpr Duration kMtuLogInterval = std::chrono::seconds(60);
 constexpr std::uint8_t kHopLimit = 64;
@@ -29,7 +32,8 @@ NdAgent::NdAgent(const NdPlace& place, Medium& medium, NeighbourCache& cache, st
           [this](const wire::IpAddr& router, bool usable) { on_default_router(router, usable); },
           seed ^ 13},
       mtu_ignored_log_{kMtuLogInterval},
-      conflicts_{place.name} {}
+      conflicts_{place.name},
+      random_{seed ^ 14} {}
 
 // --- Life ---
 
@@ -84,6 +88,7 @@ void NdAgent::down(TimePoint now) {
   advertiser_.stop();
   discovery_.stop();
   announce_again_.reset();
+  anycast_questions_.clear();
   addresses_.stop(now);
   place_.groups.remove(wire::all_nodes(), now);
   if (place_.config.routing) place_.groups.remove(wire::all_routers(), now);
@@ -101,10 +106,14 @@ void NdAgent::apply_mtu(std::uint16_t mtu) {
 
 void NdAgent::begin(const wire::IpPrefix& address, TimePoint now) {
   place_.groups.add(wire::solicited_node(address.addr), now);
+  if (const auto anycast = anycast_of(address))
+    place_.groups.add(wire::solicited_node(*anycast), now);
 }
 
 void NdAgent::end(const wire::IpPrefix& address, TimePoint now) {
   place_.groups.remove(wire::solicited_node(address.addr), now);
+  if (const auto anycast = anycast_of(address))
+    place_.groups.remove(wire::solicited_node(*anycast), now);
 }
 
 void NdAgent::ready(const wire::IpPrefix& address, TimePoint now) {
@@ -195,17 +204,41 @@ void NdAgent::announce_all(TimePoint now) {
   for (const auto& own : addresses_.ready()) announce_once(own.addr, now);
 }
 
-/// RFC 4861 §7.2.4.
+/// The address that this node shares with the other routers of the subnet of `own`; empty if it
+/// routes no packets there.
+std::optional<wire::IpAddr> NdAgent::anycast_of(const wire::IpPrefix& own) const {
+  if (!place_.config.routing || wire::is_link_local6(own.addr)) return std::nullopt;
+  return wire::subnet_router_anycast(own);
+}
+
+bool NdAgent::is_router_anycast(const wire::IpAddr& addr) const {
+  const auto ready = addresses_.ready();
+  return std::any_of(ready.begin(), ready.end(),
+                     [&](const wire::IpPrefix& own) { return anycast_of(own) == addr; });
+}
+
+/// Each router answers at a time of its own, so that the host takes the first one (RFC 4861 §7.2.7).
+void NdAgent::answer_later(const Message& question, TimePoint now) {
+  if (anycast_questions_.size() >= kMaxAnycastQuestions) {
+    ++counters_.unsent;
+    return;
+  }
+  std::uniform_int_distribution<Duration::rep> delay{0, kAnycastDelay.count()};
+  anycast_questions_.emplace(now + Duration{delay(random_)}, question);
+}
+
+/// RFC 4861 §7.2.4; for an anycast address RFC 4861 §7.2.7.
 void NdAgent::answer(const Message& question, TimePoint now) {
   const bool anonymous = wire::is_unspecified(question.src);
+  const bool own = addresses_.state(question.target).has_value();
   Message m;
   m.type = wire::Icmp6Type::kNeighbourAdvertisement;
-  m.src = question.target;
+  m.src = own ? question.target : addresses_.source_for(question.target).value_or(question.target);
   m.dst = anonymous ? wire::all_nodes() : question.src;
   m.target = question.target;
   m.router = place_.config.routing;
   m.solicited = !anonymous;
-  m.override_it = true;
+  m.override_it = own;
   m.target_hw = medium_.own_hw();
   if (anonymous) {
     to_group(m, now);
@@ -341,9 +374,12 @@ void NdAgent::on_solicitation(const Message& m, TimePoint now) {
   const auto state = addresses_.state(m.target);
   const bool anonymous = wire::is_unspecified(m.src);
   if (state == AddressState::kTentative && anonymous) return on_conflict(m, m.target, now);
-  const bool for_us = state == AddressState::kReady;
+  const bool own = state == AddressState::kReady;
+  const bool anycast = !own && is_router_anycast(m.target);
+  const bool for_us = own || anycast;
   if (!anonymous && m.source_hw) learn(m.src, *m.source_hw, for_us && on_link(m.src), now);
-  if (for_us) answer(m, now);
+  if (own) answer(m, now);
+  if (anycast) answer_later(m, now);
 }
 
 /// RFC 4861 §7.2.5.
@@ -457,6 +493,10 @@ void NdAgent::tick(TimePoint now) {
     announce_again_.reset();
     announce_all(now);
   }
+  while (!anycast_questions_.empty() && anycast_questions_.begin()->first <= now) {
+    const auto question = anycast_questions_.extract(anycast_questions_.begin());
+    if (is_router_anycast(question.mapped().target)) answer(question.mapped(), now);
+  }
   if (advertiser_.tick(now)) {
     const auto lifetime = std::chrono::floor<std::chrono::seconds>(place_.config.ra_lifetime);
     advertise_router(static_cast<std::uint16_t>(
@@ -468,8 +508,10 @@ void NdAgent::tick(TimePoint now) {
 
 std::optional<TimePoint> NdAgent::next_deadline() const {
   if (!running_) return std::nullopt;
-  return earlier(earlier(addresses_.next_deadline(), announce_again_),
-                 earlier(advertiser_.next_deadline(), discovery_.next_deadline()));
+  std::optional<TimePoint> deadline;
+  if (!anycast_questions_.empty()) deadline = anycast_questions_.begin()->first;
+  deadline = earlier(deadline, earlier(addresses_.next_deadline(), announce_again_));
+  return earlier(deadline, earlier(advertiser_.next_deadline(), discovery_.next_deadline()));
 }
 
 }  // namespace ipoib::link

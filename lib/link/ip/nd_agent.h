@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -97,6 +99,9 @@ class NdAgent final : public Solicitor, private AddressOwner {
   void advertise_router(std::uint16_t lifetime_s, TimePoint now);
   void solicit_routers(TimePoint now);
   void answer(const Message& question, TimePoint now);
+  void answer_later(const Message& question, TimePoint now);
+  [[nodiscard]] std::optional<wire::IpAddr> anycast_of(const wire::IpPrefix& own) const;
+  [[nodiscard]] bool is_router_anycast(const wire::IpAddr& addr) const;
   [[nodiscard]] std::optional<Message> solicitation(const wire::IpAddr& addr);
   bool to_group(const Message& message, TimePoint now);
   void unicast(const wire::HwAddr& to, std::span<const std::byte> packet, TimePoint now);
@@ -133,6 +138,8 @@ class NdAgent final : public Solicitor, private AddressOwner {
   RateLimiter redirects_{std::chrono::milliseconds(10), 10};
   std::optional<TimePoint> announce_again_;
   AddressConflicts conflicts_;
+  std::mt19937_64 random_;
+  std::multimap<TimePoint, Message> anycast_questions_;  ///< Ordered by the time of their answers.
   NdCounters counters_;
 };
 

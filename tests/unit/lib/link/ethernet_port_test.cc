@@ -361,8 +361,9 @@ TEST_F(TwoPorts, AddressesOfThePortsAreReadyAndTheirGroupsJoined) {
   EXPECT_EQ(rows[1].state, AddressState::kReady);
   std::vector<std::string> groups;
   for (const auto& row : nodes[0].port->groups(now)) groups.push_back(wire::to_string(row.group));
-  // fd00::1 and fe80::ff:fe00:1 share one solicited-node group.
-  EXPECT_EQ(groups, (std::vector<std::string>{"ff02::1", "ff02::2", "ff02::1:ff00:1"}));
+  // fd00::1 and fe80::ff:fe00:1 share one solicited-node group; fd00:: is of all routers.
+  EXPECT_EQ(groups,
+            (std::vector<std::string>{"ff02::1", "ff02::2", "ff02::1:ff00:0", "ff02::1:ff00:1"}));
   EXPECT_EQ(nodes[0].port->groups(now).back().joins, 1U);
 }
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include "tests/unit/lib/link/sim_nd.h"
 
@@ -189,6 +190,50 @@ TEST_P(Nd, ResolvesThroughTheSolicitedNodeGroup) {
   EXPECT_EQ(a.phase(ip("fd00::2")), NeighbourPhase::kReachable);
   EXPECT_EQ(b.phase(ip("fd00::1")), NeighbourPhase::kStale);  // a request makes its sender known
   EXPECT_EQ(other.agent.counters().received, heard);
+}
+
+/// Each router of a subnet answers for their common address, at times of their own, and the first
+/// answer stays. Source: RFC 4291 §2.6.1, RFC 4861 §7.2.7.
+TEST_P(Nd, U18_RoutersAnswerForTheAnycastAddressOfTheirSubnet) {
+  Ip6Config plain;
+  plain.routing = false;
+  SimNdHost& host = w.add({prefix("fd00::9/64")}, plain);
+  host.up();
+  std::vector<SimNdHost*> routers;
+  for (const char* own : {"fd00::1/64", "fd00::2/64", "fd00::3/64"})
+    routers.push_back(&start({prefix(own)}));
+  w.run_for(5s);
+  w.sent.clear();
+  const TimePoint asked = w.now;
+  const auto packet = host.want(ip("fd00::"));
+  w.run_for(2s);
+  EXPECT_EQ(host.sink.released, std::vector{packet});
+  std::set<TimePoint> times;
+  for (const auto& s : w.sent) {
+    if (s.message.type != Icmp6Type::kNeighbourAdvertisement) continue;
+    EXPECT_EQ(s.message.target, ip("fd00::"));
+    EXPECT_NE(s.message.src, ip("fd00::")) << "a source is the address of one host";
+    EXPECT_TRUE(s.message.solicited);
+    EXPECT_FALSE(s.message.override_it);
+    EXPECT_EQ(s.message.target_hw, s.by->hw);
+    EXPECT_LE(s.at - asked, 1s + 10ms);
+    times.insert(s.at);
+  }
+  EXPECT_GE(times.size(), 3U);
+  // A flood of questions is answered up to a limit, and none after the router has gone down.
+  SimNdHost& router = *routers[0];
+  wire::NdMessage question;
+  question.src = ip("fd00::9");
+  question.dst = ip("ff02::1:ff00:0");
+  question.target = ip("fd00::");
+  question.source_hw = host.hw;
+  for (int i = 0; i < 1000; ++i) router.receive(question);
+  EXPECT_EQ(router.agent.counters().unsent, 1000U - 64);
+  router.down();
+  w.sent.clear();
+  w.run_for(2s);
+  for (const auto& s : w.sent) EXPECT_NE(s.by, &router);
+  EXPECT_EQ(router.joined.count(ip("ff02::1:ff00:0")), 0U);
 }
 
 TEST_P(Nd, U26_UsedNeighbourIsProbedAloneAndFailsWhenSilent) {
