@@ -382,15 +382,29 @@ void Connections::close(cm::Handle handle, Connection& c, ConnectionEnd why, Tim
   finish(c, why, now);
 }
 
+/// True if the peer may go on to send on a connection that this side ends. A Linux host does so on a
+/// connection that it opened until its time-wait is over, and each packet that gets no ACK is lost.
+bool Connections::is_still_heard(const Connection& c, ConnectionEnd why) {
+  switch (why) {
+    case ConnectionEnd::kIdle:
+    case ConnectionEnd::kUnwanted:
+    case ConnectionEnd::kReplaced:
+    case ConnectionEnd::kDisplaced:
+    case ConnectionEnd::kClosed: return c.up && !c.active;
+    default: return false;
+  }
+}
+
 void Connections::finish(Connection& c, ConnectionEnd why, TimePoint now) {
   if (std::exchange(c.over, true)) return;
+  c.still_heard = is_still_heard(c, why);
   count_port(c, false);
   uses_.set(by_qpn_.at(c.queue->qpn()), c.use, kNever);
   leave_half_open(c);
   ++counters_.ended[static_cast<std::size_t>(why)];
   const bool lasted = std::exchange(c.up, false) && now - c.since >= kLasted;
   choose(c.peer, now);  // Before the queue fails, so that packets still being sent use UD.
-  actions_.set_error(*c.queue);
+  if (!c.still_heard) actions_.set_error(*c.queue);
   Peer& p = peers_.at(c.peer);
   if (lasted) p.failures = 0;
   if (is_failure(why) && !has_one_to_send(p)) return back_off(c.peer, now);
@@ -417,6 +431,7 @@ void Connections::on_released(cm::Handle handle, TimePoint now) {
   const auto it = all_.find(handle);
   if (it == all_.end()) return;
   finish(it->second, ConnectionEnd::kClosed, now);
+  if (it->second.still_heard) actions_.set_error(*it->second.queue);
   const PeerKey key = it->second.peer;
   fabric::ConnectedQueue& queue = *it->second.queue;
   const unsigned served_by = it->second.served_by;

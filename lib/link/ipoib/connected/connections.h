@@ -149,7 +149,8 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     bool active = false;
     bool up = false;
     bool over = false;
-    std::uint32_t psn = 0;  ///< The first PSN that this side expects.
+    bool still_heard = false;  ///< Over; its queue receives until the time-wait ends.
+    std::uint32_t psn = 0;     ///< The first PSN that this side expects.
     std::uint32_t peer_qpn = 0;
     std::uint32_t peer_mtu = 0;  ///< The largest message that the peer accepts.
     TimePoint since{};
@@ -250,6 +251,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   /// Closes it from this side.
   void close(cm::Handle handle, Connection& c, ConnectionEnd why, TimePoint now);
   /// Handles its end.
+  [[nodiscard]] static bool is_still_heard(const Connection& c, ConnectionEnd why);
   void finish(Connection& c, ConnectionEnd why, TimePoint now);
   /// Selects the connection for packets to the peer again, and notifies its users of a change.
   void choose(const PeerKey& key, TimePoint now);

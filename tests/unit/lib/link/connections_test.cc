@@ -307,6 +307,24 @@ TEST_F(ConnectionsTest, C16_QueuePairIsKeptForTwoLifetimesOfItsPath) {
   }
 }
 
+/// Linux sends on a connection that it opened until the time-wait after this side's DREQ is over.
+TEST_F(ConnectionsTest, C07_ThePeersConnectionIsHeardUntilItIsReleased) {
+  ConnectionConfig linux_way = rc();
+  linux_way.pairs = PairPolicy::kPerDirection;
+  auto [a, b] = two(linux_way, linux_way);
+  sim.run_for(2s);
+  const auto rows = b.up();
+  ASSERT_EQ(rows.size(), 1U);
+  const std::uint32_t theirs = rows[0].qpn, own = a.up().at(0).qpn;
+  ASSERT_TRUE(b.connections->close(rows[0].handle, sim.now));
+  sim.run_for(1ms);
+  EXPECT_EQ(sent(CmAttr::kDrep), 1U);
+  EXPECT_EQ(b.queue(theirs).info.state, fabric::QueueState::kReadyToSend) << "it receives";
+  EXPECT_EQ(a.queue(own).info.state, fabric::QueueState::kError);
+  sim.run_for(10s);
+  EXPECT_FALSE(b.hca.queues.contains(theirs)) << "released";
+}
+
 TEST_F(ConnectionsTest, C07_ConnectionsInUseAreNotIdle) {
   auto [a, b] = two(rc(), rc());
   sim.run_for(2s);
