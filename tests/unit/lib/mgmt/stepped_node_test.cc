@@ -75,7 +75,7 @@ TEST_F(SteppedNodeTest, AnswersAPingAndForgetsWhoAskedWhenMinutesHavePassed) {
 
 TEST_F(SteppedNodeTest, EveryPacketIsUnderOneCounter) {
   const auto node = make(config());
-  pass(*node, 2s);
+  pass(*node, 5s);  // The reports of groups are over.
   const auto balance = [&node] {
     pass(*node, 50ms);
     const PacketBalance b = node->packet_balance();
