@@ -449,7 +449,9 @@ Section<MulticastRouteConfig> multicast_route_section() {
                      Required::kYes),
               row<E>("source", &E::source, Source{},
                      "Source address of the packets; any: all sources."),
-              row<E>("in", &E::in, Text{}, "Incoming link or port.", Required::kYes),
+              row<E>("in", &E::in, Text{},
+                     "Incoming link or port. A link joins the groups while they have members.",
+                     Required::kYes),
               row<E>("out", &E::out, ListOf<Text>{{}, 1, 64}, "Outgoing links and ports.",
                      Required::kYes),
           }};

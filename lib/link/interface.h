@@ -146,6 +146,11 @@ class Interface {
   virtual Status join_group(const wire::IpAddr& group, TimePoint now) = 0;
   /// Errors: kNotFound, this node has not joined the group.
   virtual Status leave_group(const wire::IpAddr& group, TimePoint now) = 0;
+  /// Receives the groups of the prefix, to route their packets: on a link they are joined as a
+  /// NonMember while they exist (RFC 4391 §11), and a port of a multicast router receives all.
+  /// Counted: each call needs its unroute_groups().
+  virtual void route_groups(const wire::IpPrefix& /*groups*/, TimePoint /*now*/) {}
+  virtual void unroute_groups(const wire::IpPrefix& /*groups*/, TimePoint /*now*/) {}
   [[nodiscard]] virtual std::vector<GroupInfo> groups(TimePoint now) const = 0;
 
   virtual void tick(TimePoint now) = 0;

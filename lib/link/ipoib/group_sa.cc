@@ -357,11 +357,11 @@ void GroupTable::on_listed(const sa::Outcome& outcome, TimePoint now) {
     return;
   }
   list_backoff_ = config_.group.backoff_min;
-  if (config_.membership_refresh > Duration::zero())
+  if (is_router() && config_.membership_refresh > Duration::zero())
     list_at_ = now + jitter_.around(config_.membership_refresh, kSpread);
   for (std::size_t i = 0; i < outcome->count(); ++i) {
     const auto r = outcome->record<wire::McMemberRecord>(i);
-    if (!r || !is_of_link(r->mgid)) continue;
+    if (!r || !is_of_link(r->mgid) || !routes(r->mgid)) continue;
     if (find(r->mgid) == nullptr && !make_room(now)) {
       ++counters_.group_refused_local;
       continue;

@@ -206,7 +206,7 @@ void GroupTable::resume(const wire::McMemberRecord& broadcast, TimePoint now) {
     return;
   }
   rejoin(now);
-  if (first && config_.group.multicast_router) list_at_ = now;
+  if (first && is_router()) list_at_ = now;
 }
 
 void GroupTable::rejoin(TimePoint now) {
@@ -228,7 +228,7 @@ void GroupTable::rejoin(TimePoint now) {
     if (g.presence == Presence::kAbsent) g.negative_until = at;
     reconsider(g, at);
   }
-  if (config_.group.multicast_router) list_at_ = at + jitter_.around(kReportSpread, 100);
+  if (is_router()) list_at_ = at + jitter_.around(kReportSpread, 100);
 }
 
 void GroupTable::suspend() {
@@ -326,6 +326,42 @@ Status GroupTable::leave(const wire::IpAddr& group, TimePoint now) {
   return {};
 }
 
+/// An MGID has the low 80 bits of an IPv6 group, and 28 of an IPv4 group.
+bool GroupTable::routes(const wire::Gid& mgid) const {
+  if (config_.group.multicast_router) return true;
+  const bool v4 = wire::signature_of(mgid) == wire::kSignature4;
+  return std::ranges::any_of(routed_, [&](const auto& entry) {
+    wire::IpPrefix groups = entry.first;
+    if (groups.addr.is_v4() != v4) return false;
+    if (v4) return wire::contains(groups, address_of(mgid));
+    groups.addr.bytes[0] = mgid.bytes[0];
+    groups.addr.bytes[1] = mgid.bytes[1];
+    for (std::size_t i = 2; i < 6; ++i) groups.addr.bytes[i] = std::byte{0};
+    return wire::contains(groups, address_of(mgid));
+  });
+}
+
+void GroupTable::route(const wire::IpPrefix& groups, TimePoint now) {
+  if (++routed_[groups] != 1) return;
+  if (operational_) list_at_ = now;
+}
+
+void GroupTable::unroute(const wire::IpPrefix& groups, TimePoint now) {
+  const auto it = routed_.find(groups);
+  if (it == routed_.end() || --it->second > 0) return;
+  routed_.erase(it);
+  if (!is_router()) list_at_ = kNever;
+  std::vector<wire::Gid> unneeded;
+  for (const auto& [mgid, g] : groups_)
+    if (g.routed && !routes(mgid)) unneeded.push_back(mgid);
+  for (const auto& mgid : unneeded) {
+    Group* g = find(mgid);
+    if (g == nullptr) continue;
+    g->routed = false;
+    advance(*g, now);
+  }
+}
+
 /// The next tick() applies the limit to groups that are sent to.
 void GroupTable::limit_mtu6(std::uint16_t mtu) {
   if (!senders_.limit_mtu6(mtu)) return;
@@ -369,7 +405,7 @@ void GroupTable::on_created(const wire::Gid& mgid, TimePoint now) {
   if (!operational_) return;
   ++counters_.group_reports;
   Group* g = find(mgid);
-  if (config_.group.multicast_router && is_of_link(mgid)) {
+  if (is_of_link(mgid) && routes(mgid)) {
     if (g == nullptr && make_room(now)) g = &find_or_make(mgid, now);
     if (g == nullptr) {
       ++counters_.group_refused_local;

@@ -50,6 +50,8 @@ class GroupTable final : public LinkGroups {
 
   Status join(const wire::IpAddr& group, TimePoint now) override;
   Status leave(const wire::IpAddr& group, TimePoint now) override;
+  void route(const wire::IpPrefix& groups, TimePoint now) override;
+  void unroute(const wire::IpPrefix& groups, TimePoint now) override;
 
   void limit_mtu6(std::uint16_t mtu) override;
   void request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now) override;
@@ -70,6 +72,12 @@ class GroupTable final : public LinkGroups {
   [[nodiscard]] wire::Gid mgid_of(const wire::IpAddr& group) const;
   [[nodiscard]] wire::Gid routers_of(const Group& g) const;
   [[nodiscard]] bool is_of_link(const wire::Gid& mgid) const;
+  /// True if this node routes packets of some groups that arrive on the link.
+  [[nodiscard]] bool is_router() const {
+    return config_.group.multicast_router || !routed_.empty();
+  }
+  /// True if this node routes the packets of the group.
+  [[nodiscard]] bool routes(const wire::Gid& mgid) const;
   [[nodiscard]] bool is_link_group(const Group& g) const { return g.mgid == broadcast_.mgid; }
   Group* find(const wire::Gid& mgid);
   Group& find_or_make(const wire::Gid& mgid, TimePoint now);
@@ -134,6 +142,7 @@ class GroupTable final : public LinkGroups {
   wire::McMemberRecord broadcast_{};  ///< The link's broadcast group; valid while operational.
   wire::Gid port_;                    ///< Own GID when memberships were last confirmed.
   std::map<wire::IpAddr, unsigned> joins_;
+  std::map<wire::IpPrefix, unsigned> routed_;  ///< Prefixes of route().
   std::unordered_map<wire::Gid, Group, KeyedHash> groups_;
   TimeOrder<wire::Gid> timers_;
   TimeOrder<wire::Gid> give_way_;  ///< Groups that make room for others, since they can.

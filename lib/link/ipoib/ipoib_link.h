@@ -64,6 +64,12 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   void on_nd(std::span<const std::byte> packet, std::uint16_t slid, TimePoint now) override;
   Status join_group(const wire::IpAddr& group, TimePoint now) override;
   Status leave_group(const wire::IpAddr& group, TimePoint now) override;
+  void route_groups(const wire::IpPrefix& groups, TimePoint now) override {
+    groups_->route(groups, now);
+  }
+  void unroute_groups(const wire::IpPrefix& groups, TimePoint now) override {
+    groups_->unroute(groups, now);
+  }
   [[nodiscard]] std::vector<GroupInfo> groups(TimePoint now) const override {
     return groups_->list(now);
   }

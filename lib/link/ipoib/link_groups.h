@@ -52,6 +52,10 @@ class LinkGroups {
   // --- Receiving ---
   virtual Status join(const wire::IpAddr& group, TimePoint now) = 0;
   virtual Status leave(const wire::IpAddr& group, TimePoint now) = 0;
+  /// Receives the groups of a prefix, if they exist or once they do, to route their packets. Counted:
+  /// each route() needs its unroute().
+  virtual void route(const wire::IpPrefix& /*groups*/, TimePoint /*now*/) {}
+  virtual void unroute(const wire::IpPrefix& /*groups*/, TimePoint /*now*/) {}
 
   // --- Sending ---
   /// Limits IPv6 packets to groups that have a way of their own; 0: no limit.

@@ -87,6 +87,7 @@ Status MulticastWiring::add_route(const MulticastRouteConfig& route, TimePoint n
   if (!resolved) return tl::make_unexpected(resolved.error());
   Status added = router_.add_static(*resolved, now);
   note_incoming();
+  if (added) interfaces_.find(resolved->in)->control->route_groups(resolved->groups, now);
   return added;
 }
 
@@ -96,6 +97,7 @@ Status MulticastWiring::remove_route(const MulticastRouteConfig& route, TimePoin
   if (!resolved) return tl::make_unexpected(resolved.error());
   Status removed = router_.remove_static(*resolved, now);
   note_incoming();
+  if (removed) interfaces_.find(resolved->in)->control->unroute_groups(resolved->groups, now);
   return removed;
 }
 

@@ -540,6 +540,44 @@ TEST_F(Groups, U34_MulticastRouterReceivesAllGroupsOfItsLink) {
   EXPECT_EQ(row(2, "239.9.9.9").state, "");
 }
 
+// A static multicast route needs the groups of its prefix, those that exist and later ones, and no
+// others.
+TEST_F(Groups, U34_TheGroupsOfARouteAreReceivedWhileItExists) {
+  bring_up(3);
+  join(0, kGlobal);
+  join(0, "239.8.8.8");
+  join(0, "ff1e::8", 50ms);
+  node(2).link->route_groups({ip(kGlobal), 32}, f.now);
+  node(2).link->route_groups({ip("239.9.0.0"), 16}, f.now);
+  node(2).link->route_groups({ip("ff1e::"), 16}, f.now);
+  f.run_for(500ms);
+  EXPECT_EQ(f.join_state(kGlobal, node(2)), kNon);
+  EXPECT_EQ(f.join_state("ff1e::8", node(2)), kNon);
+  EXPECT_EQ(f.join_state("239.8.8.8", node(2)), 0U);
+  send(1, kGlobal, 50ms);
+  EXPECT_EQ(heard(2, kGlobal), 1U);
+  join(1, "239.9.9.9", 500ms);
+  EXPECT_EQ(f.join_state("239.9.9.9", node(2)), kNon);
+  node(2).link->unroute_groups({ip("239.9.0.0"), 16}, f.now);
+  node(2).link->unroute_groups({ip(kGlobal), 32}, f.now);
+  f.run_for(500ms);
+  EXPECT_EQ(f.join_state("239.9.9.9", node(2)), 0U);
+  EXPECT_EQ(f.join_state(kGlobal, node(2)), 0U);
+  EXPECT_EQ(f.join_state("ff1e::8", node(2)), kNon);
+  stop_all();
+  EXPECT_EQ(f.members(), 0U);
+}
+
+TEST_F(Groups, U34_ARouteOfBeforeTheLinkIsUpIsServed) {
+  bring_up(1);
+  join(0, kGlobal, 10ms);
+  SimNode& added = f.add_node("10.0.0.2/24");
+  added.link->route_groups({ip(kGlobal), 32}, f.now);
+  added.start();
+  f.run_for(5s);
+  EXPECT_EQ(f.join_state(kGlobal, node(1)), kNon);
+}
+
 // Every port may create a group with the link's signature, P_Key and scope.
 TEST_F(Groups, U34_MulticastRouterIgnoresMgidsOfNoAddress) {
   f.config.group.multicast_router = true;

@@ -115,6 +115,27 @@ TEST_F(SteppedNodeTest, EveryPacketIsUnderOneCounter) {
   leave(*node);
 }
 
+// A group exists on the link while it has members, here this node itself.
+TEST_F(SteppedNodeTest, U34_GroupsOfAStaticRouteFromALinkAreReceivedWhileItExists) {
+  NodeConfig c = config();
+  const auto group = *wire::parse_ip("239.1.2.3");
+  const MulticastRouteConfig route{*wire::parse_prefix("239.1.0.0/16"), {}, "ib0", {"eth0"}};
+  c.links[0].ip.groups = {group};
+  const auto node = make(c);
+  const auto routed = [&] {
+    pass(*node, 500ms);
+    const auto rows = node->faces().view.groups("ib0");
+    return std::ranges::any_of(rows, [&](const auto& r) { return r.group == group && r.routed; });
+  };
+  pass(*node, 2s);
+  EXPECT_FALSE(routed());
+  ASSERT_TRUE(node->faces().control.add_multicast_route(route));
+  EXPECT_TRUE(routed());
+  ASSERT_TRUE(node->faces().control.remove_multicast_route(route));
+  EXPECT_FALSE(routed());
+  leave(*node);
+}
+
 TEST_F(SteppedNodeTest, TimeStandsStillBetweenSteps) {
   const auto node = make(config());
   pass(*node, 2s);
