@@ -310,7 +310,8 @@ void limit_to_dialects(std::vector<Row<LinkConfigEntry>>& rows) {
       if (r.key == key)
         r.conditions.push_back({"dialect", [](const E& l) { return !is_ibarp(l); },
                                 "because dialect is \"ibarp2001\""});
-    for (const std::string_view key : {"scope", "create-broadcast", "mtu", "qkey", "rate", "sl"})
+    for (const std::string_view key : {"scope", "create-broadcast", "mtu", "qkey", "rate", "sl",
+                                       "traffic-class", "flow-label", "hop-limit"})
       if (r.key == key)
         r.conditions.push_back({"sidr-server",
                                 [](const E& l) { return !is_ibarp(l) || l.ibarp.server; },
@@ -338,7 +339,7 @@ Section<LinkConfigEntry> link_section() {
                  "Scope of the link's multicast groups: 2 link, 5 site, 8 organisation, 14 global; "
                  "auto: the first of these with a broadcast group."),
           row<E>("create-broadcast", &E::create_broadcast, Boolean{},
-                 "Create the broadcast group with mtu, qkey, rate and sl if the subnet "
+                 "Create the broadcast group, with the attributes that follow, if the subnet "
                  "administrator has none."),
           row<E>(
               "mtu", [](auto& c) -> auto& { return c.broadcast.mtu; }, ib_mtus(),
@@ -355,6 +356,17 @@ Section<LinkConfigEntry> link_section() {
           row<E>(
               "sl", [](auto& c) -> auto& { return c.broadcast.sl; }, Integer{0, 15},
               "With create-broadcast: service level of the group."),
+          row<E>(
+              "traffic-class", [](auto& c) -> auto& { return c.broadcast.tclass; }, Integer{0, 255},
+              "With create-broadcast: traffic class of the group, for its global routing header."),
+          row<E>(
+              "flow-label", [](auto& c) -> auto& { return c.broadcast.flow_label; },
+              Integer{0, 0xf'ffff},
+              "With create-broadcast: flow label of the group, for its global routing header."),
+          row<E>(
+              "hop-limit", [](auto& c) -> auto& { return c.broadcast.hop_limit; }, Integer{0, 255},
+              "With create-broadcast: hop limit of the group. More than 1 lets its packets cross "
+              "InfiniBand routers. Default: 0 with scope 2 or auto, else 64."),
           row<E>("all-nodes", &E::all_nodes,
                  OneOf<link::AllNodes>{{{"auto", link::AllNodes::kAuto},
                                         {"joined", link::AllNodes::kJoined},

@@ -58,7 +58,10 @@ struct SubnetConfig {
   std::uint32_t qkey = 0x8001'0b1b;
   unsigned rate = 10;  ///< Gb/s as written.
   std::uint8_t sl = 0;
-  std::uint64_t sm_key = 0;  ///< Requests with it are trusted; 0: none is.
+  unsigned tclass = 0;
+  std::uint32_t flow_label = 0;
+  std::optional<unsigned> hop_limit{};  ///< None: by the scope.
+  std::uint64_t sm_key = 0;             ///< Requests with it are trusted; 0: none is.
 };
 
 /// IP options that links and ports share.

@@ -32,12 +32,20 @@ std::string interface_error(const std::string& kind, const std::string& name, co
   return fmt::format("{} {}: {}", kind, name, e.what);
 }
 
-link::BroadcastAttributes broadcast_attributes(const SubnetConfig& group) {
+/// The hop limit of IP for packets that leave the IB subnet: a group of a larger scope than
+/// link-local may have members behind IB routers.
+constexpr std::uint8_t kHopsBeyondSubnet = 64;
+
+link::BroadcastAttributes broadcast_attributes(const SubnetConfig& group, std::uint8_t scope) {
   link::BroadcastAttributes attributes;
   attributes.mtu = wire::mtu_code(group.mtu);
   attributes.rate = wire::rate_code(group.rate);
   attributes.qkey = group.qkey;
   attributes.sl = group.sl;
+  attributes.tclass = static_cast<std::uint8_t>(group.tclass);
+  attributes.flow_label = group.flow_label;
+  const std::uint8_t usual = scope > 2 ? kHopsBeyondSubnet : std::uint8_t{0};
+  attributes.hop_limit = static_cast<std::uint8_t>(group.hop_limit.value_or(usual));
   return attributes;
 }
 
@@ -495,7 +503,7 @@ Status NodeBuilder::create_links() {
     config.group.send_only = l.send_only;
     config.group.flood_absent = l.flood_absent;
     config.group.multicast_router = l.ip.multicast_router;
-    if (l.create_broadcast) config.create_broadcast = broadcast_attributes(l.broadcast);
+    if (l.create_broadcast) config.create_broadcast = broadcast_attributes(l.broadcast, l.scope);
     config.rarp = rarp_config(parts_.config, l, link::make_dialect(config)->format().kind);
     parts_.links.push_back(std::make_unique<LinkInstance>(
         **hca, *queues, *parts_.injector, *parts_.neighbours, *parts_.addresses, config));

@@ -54,6 +54,38 @@ TEST_F(NodeTest, C16_AnHcaTakesAsManyConnectionsOfAPortAsConfigured) {
   EXPECT_EQ(manager_config(hca).limits.port_max, 1000U);
 }
 
+struct CreatedGroupTest : NodeTest {
+  /// Returns the parameters of a link of site-local scope that has created its broadcast group.
+  link::LinkParameters create(std::optional<unsigned> hop_limit) {
+    NodeConfig c = config();
+    LinkConfigEntry& l = c.links[0];
+    l.scope = 5;
+    l.create_broadcast = true;
+    l.broadcast.tclass = 0x28;
+    l.broadcast.flow_label = 0x12345;
+    l.broadcast.hop_limit = hop_limit;
+    link::LinkParameters parameters;
+    run(c, [&](const NodeFaces& node) {
+      EXPECT_TRUE(eventually([&] { return link_is_up(node); }));
+      parameters =
+          ask<LinkInfo>(node, [](const NodeFaces& n) { return n.view.links()[0]; }).parameters;
+    });
+    return parameters;
+  }
+};
+
+TEST_F(CreatedGroupTest, U38_TheGlobalRouteIsThatOfTheConfiguration) {
+  const link::LinkParameters parameters = create(9);
+  EXPECT_EQ(parameters.tclass, 0x28);
+  EXPECT_EQ(parameters.flow_label, 0x12345U);
+  EXPECT_EQ(parameters.hop_limit, 9);
+}
+
+// With a hop limit of 0 the packets of a larger scope would stay within the IB subnet.
+TEST_F(CreatedGroupTest, U38_TheHopLimitOfALargerScopeCrossesRoutersByDefault) {
+  EXPECT_EQ(create({}).hop_limit, 64);
+}
+
 TEST_F(NodeTest, AnswersArpAndEchoRequestsForItsPort) {
   run(config(), [this](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] {
