@@ -168,6 +168,10 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       "that of the hosts; always: this node too, because the querier may be a switch that does not "
       "route."));
   add(row<E>(
+      "max-groups", [](auto& c) -> auto& { return c.ip.max_groups; }, Integer{512, 16'384},
+      "Multicast groups of each IP version that are taken from reports of hosts. On a link also "
+      "the groups that this node listens to, and further ones that it sends to or routes."));
+  add(row<E>(
       "groups", [](auto& c) -> auto& { return c.ip.groups; }, ListOf<Group>{},
       "Multicast groups that this node joins."));
   add(row<E>(

@@ -83,6 +83,9 @@ struct IpConfig {
   unsigned igmp_version = 3;
   unsigned mld_version = 2;
   route::ForwarderRule multicast_forwarder = route::ForwarderRule::kQuerier;
+  /// Groups of hosts of each IP version; on links also those that this node listens to, and the
+  /// further ones that it sends to or routes.
+  std::size_t max_groups = 4'096;
 };
 
 /// Transport of unicast packets, in addition to UD.

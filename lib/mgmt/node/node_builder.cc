@@ -326,7 +326,8 @@ std::uint32_t NodeBuilder::neighbour_capacity() const {
       std::max<std::size_t>(parts_.config.ports.size() + parts_.config.links.size(), 1);
   // Groups that packets are sent to have numbers too. When a full table replaces one neighbour by
   // another, the number of the first is free again only a few turns of the loop later.
-  const std::size_t groups = 2 * link::GroupConfig{}.max_groups * parts_.config.links.size();
+  std::size_t groups = 0;
+  for (const LinkConfigEntry& l : parts_.config.links) groups += 2 * l.ip.max_groups;
   constexpr std::size_t kRetired = 1024;
   return static_cast<std::uint32_t>(
       std::min(parts_.config.neighbour.max_entries * interfaces + groups + kRetired,
@@ -503,6 +504,7 @@ Status NodeBuilder::create_links() {
     config.group.send_only = l.send_only;
     config.group.flood_absent = l.flood_absent;
     config.group.multicast_router = l.ip.multicast_router;
+    config.group.max_groups = l.ip.max_groups;
     if (l.create_broadcast) config.create_broadcast = broadcast_attributes(l.broadcast, l.scope);
     config.rarp = rarp_config(parts_.config, l, link::make_dialect(config)->format().kind);
     parts_.links.push_back(std::make_unique<LinkInstance>(

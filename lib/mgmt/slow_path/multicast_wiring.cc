@@ -42,6 +42,7 @@ Status MulticastWiring::add_router(InterfaceSlot& slot, const IpConfig& config, 
   // MLDv1 is the counterpart of IGMPv2.
   membership.mld_version = static_cast<wire::MembershipVersion>(config.mld_version + 1);
   membership.forwarder = config.multicast_forwarder;
+  membership.max_groups = config.max_groups;
   if (auto s = router_.add_interface(id, membership, now); !s) return s;
   router_.link_down(id, now);
   routers_.push_back(id);

@@ -84,7 +84,7 @@ const std::vector<Case> kCases = {
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
      {"t.toml:18:3: port.eth1: unknown key \"speed\", allowed: device, address, mtu, tcp-offload, "
       "multicast-router, last-member-interval, query-interval, query-response-interval, "
-      "query-robustness, igmp-version, mld-version, multicast-forwarder, groups, "
+      "query-robustness, igmp-version, mld-version, multicast-forwarder, max-groups, groups, "
       "source-check, ask-rarp, rarp-prefix-length, "
       "ipv6, "
       "router-advertisement, accept-ra"}},
@@ -97,7 +97,7 @@ const std::vector<Case> kCases = {
       "t.toml:17:7: port.eth1.mtu: invalid value 1, allowed: integer 68-9600",
       "t.toml:18:1: port.eth1: unknown key \"mut\", allowed: device, address, mtu, tcp-offload, "
       "multicast-router, last-member-interval, query-interval, query-response-interval, "
-      "query-robustness, igmp-version, mld-version, multicast-forwarder, groups, "
+      "query-robustness, igmp-version, mld-version, multicast-forwarder, max-groups, groups, "
       "source-check, ask-rarp, rarp-prefix-length, "
       "ipv6, "
       "router-advertisement, accept-ra"}},

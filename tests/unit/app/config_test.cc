@@ -323,7 +323,7 @@ TEST(Config, FileIsRead) {
                 ":17:1: port.eth0: unknown key \"end\", allowed: device, address, mtu, "
                 "tcp-offload, multicast-router, last-member-interval, query-interval, "
                 "query-response-interval, query-robustness, igmp-version, mld-version, "
-                "multicast-forwarder, groups, source-check, "
+                "multicast-forwarder, max-groups, groups, source-check, "
                 "ask-rarp, rarp-prefix-length, ipv6, router-advertisement, accept-ra");
 }
 

@@ -222,6 +222,18 @@ TEST_F(NodeTest, P05_AFloodOfExpiredPacketsLeavesPathMtuDiscovery) {
 }
 
 // A host that reports more groups than its share, in IGMP that a worker has passed on.
+/// A host on the port eth0 asks for `n` groups from 239.1.0.0 + `first` on.
+void report_groups(NodeParts& parts, std::uint32_t first, std::uint32_t n) {
+  wire::MembershipReport report;
+  for (std::uint32_t i = first; i < first + n; ++i)
+    report.records.push_back({wire::RecordType::kIsExclude, wire::IpAddr::v4(0xef01'0000 + i), {}});
+  msg::Up up{};
+  up.kind = msg::Up::Kind::kMembership;
+  up.iface = parts.interfaces.find("eth0")->control->id();
+  up.mbuf = test::mbuf_of(parts.buffers.on(0), wire::make_igmp(wire::IpAddr::v4(kPeerIp), report));
+  parts.punt->handle(up);
+}
+
 TEST_F(NodeTest, WhatTheLimitsOfIgmpRefuseIsInTheTotals) {
   NodeConfig c = config();
   c.ports[0].ip.multicast_router = true;
@@ -230,21 +242,23 @@ TEST_F(NodeTest, WhatTheLimitsOfIgmpRefuseIsInTheTotals) {
   NodeParts& parts = *built->parts;
   built->runner.start();
   parts.multicast->update_state(parts.now());  // The port is up.
-  for (std::uint32_t first = 0; first < 300; first += 150) {
-    wire::MembershipReport report;
-    for (std::uint32_t i = first; i < first + 150; ++i)
-      report.records.push_back(
-          {wire::RecordType::kIsExclude, wire::IpAddr::v4(0xef01'0000 + i), {}});
-    msg::Up up{};
-    up.kind = msg::Up::Kind::kMembership;
-    up.iface = parts.interfaces.find("eth0")->control->id();
-    up.mbuf =
-        test::mbuf_of(parts.buffers.on(0), wire::make_igmp(wire::IpAddr::v4(kPeerIp), report));
-    parts.punt->handle(up);
-  }
+  for (const std::uint32_t first : {0U, 150U}) report_groups(parts, first, 150);
   const auto refused = built->faces.stats.totals().membership_refused;
   EXPECT_EQ(refused.at("host_groups"), 44U);
   EXPECT_EQ(refused.at("groups"), 0U);
+}
+
+TEST_F(NodeTest, P06_TheLimitOfGroupsIsThatOfTheConfiguration) {
+  NodeConfig c = config();
+  c.ports[0].ip.multicast_router = true;
+  c.ports[0].ip.max_groups = 20;
+  const auto built = build(c);
+  ASSERT_NE(built, nullptr);
+  NodeParts& parts = *built->parts;
+  built->runner.start();
+  parts.multicast->update_state(parts.now());  // The port is up.
+  report_groups(parts, 0, 30);
+  EXPECT_EQ(built->faces.stats.totals().membership_refused.at("groups"), 10U);
 }
 
 // The port's solicited-node group and a group of its configuration, at once and in answer to a
