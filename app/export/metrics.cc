@@ -223,10 +223,10 @@ void add_interfaces(Metrics& metrics, const MetricsSample& s) {
   for (const auto& i : rows)
     for (const auto& [state, n] : i.groups)
       add_series(groups, {{"interface", i.name}, {"state", std::string{state}}}, n);
-  auto& messages =
-      add_family(metrics, kCounter, "ipoib_membership_messages_total",
-                 "Messages of IGMP and MLD by kind: reports and leaves for groups of "
-                 "this node and, of a multicast router, queries and reports of hosts.");
+  auto& messages = add_family(metrics, kCounter, "ipoib_membership_messages_total",
+                              "Messages of IGMP and MLD by kind: reports and leaves for groups of "
+                              "this node, messages from sources that are not on the link (foreign) "
+                              "and, of a multicast router, queries and reports of hosts.");
   for (const auto& i : rows)
     for (const auto& [kind, n] : i.membership)
       add_series(messages, {{"interface", i.name}, {"kind", std::string{kind}}}, n);

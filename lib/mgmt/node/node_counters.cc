@@ -156,6 +156,7 @@ std::map<std::string_view, std::uint64_t> NodeCounters::membership_messages(
       n["reports_received"] += members->counters().reports_received;
     }
   }
+  n["foreign"] = router.foreign_messages(iface);
   return n;
 }
 

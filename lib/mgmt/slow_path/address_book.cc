@@ -13,6 +13,7 @@ void AddressBook::address_ready(table::InterfaceId iface, const wire::IpPrefix& 
   multicast_.address_ready(iface, address.addr, now_);
   auto& usable = interfaces_.find(iface)->usable;
   if (std::find(usable.begin(), usable.end(), address) == usable.end()) usable.push_back(address);
+  multicast_.set_networks(iface, usable);
   // Link-local addresses are valid on their link only: they are listened to, not routed.
   if (wire::is_link_local6(address.addr)) return;
   report(iface, routes_.add_network(iface, address).and_then([&] {
@@ -24,6 +25,7 @@ void AddressBook::address_removed(table::InterfaceId iface, const wire::IpPrefix
   expects_management();
   multicast_.address_removed(iface, address.addr, now_);
   std::erase(interfaces_.find(iface)->usable, address);
+  multicast_.set_networks(iface, interfaces_.find(iface)->usable);
   // An IPv4 address stays this node's while its interface is down (RFC 1122 §3.3.4.2, weak model).
   // An IPv6 address is not in use then. No other host may send from either (RFC 1812 §5.3.7).
   if (address.addr.is_v4() || wire::is_link_local6(address.addr)) return;

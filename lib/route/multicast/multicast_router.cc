@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/route/multicast/multicast_router.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/wire/icmpv6.h"
@@ -184,12 +185,38 @@ void MulticastRouter::answer_query(InterfaceId iface, IpFamily family,
   if (query != nullptr) interface_of(iface).reporters[index_of(family)].on_query(*query, now);
 }
 
+void MulticastRouter::set_networks(InterfaceId iface, const std::vector<wire::IpPrefix>& networks) {
+  auto& kept = interface_of(iface).networks;
+  kept.clear();
+  for (const wire::IpPrefix& p : networks)
+    if (p.addr.is_v4() && !wire::is_host(p)) kept.push_back(p);
+}
+
+/// True for an IPv4 source that is not on the link. MLD has link-local sources only, which the
+/// parser checks.
+bool MulticastRouter::is_foreign(const Interface& interface, std::span<const std::byte> packet) {
+  const auto ip = wire::read<wire::Ipv4Hdr>(packet);
+  if (!ip || ip->src.host() == 0 || interface.networks.empty()) return false;
+  return std::ranges::none_of(interface.networks, [&](const wire::IpPrefix& network) {
+    return wire::contains(network, IpAddr::v4(ip->src.host()));
+  });
+}
+
+std::uint64_t MulticastRouter::foreign_messages(InterfaceId iface) const {
+  const auto it = interfaces_.find(iface);
+  return it == interfaces_.end() ? 0 : it->second.foreign;
+}
+
 bool MulticastRouter::on_packet(InterfaceId iface, std::span<const std::byte> packet,
                                 TimePoint now) {
   const auto message = membership_message(packet);
   if (!message) return false;
   const auto it = interfaces_.find(iface);
   if (it == interfaces_.end() || !it->second.up) return true;
+  if (message->family == IpFamily::kIpv4 && is_foreign(it->second, packet)) {
+    ++it->second.foreign;
+    return true;
+  }
   if (message->is_query) answer_query(iface, message->family, packet, now);
   if (it->second.families) (*it->second.families)[index_of(message->family)].on_packet(packet, now);
   return true;

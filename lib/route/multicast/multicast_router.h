@@ -47,6 +47,9 @@ class MulticastRouter final : private MembershipSink {
   /// address and the lowest link-local IPv6 address; others are ignored.
   void address_ready(table::InterfaceId iface, const wire::IpAddr& addr, TimePoint now);
   void address_removed(table::InterfaceId iface, const wire::IpAddr& addr, TimePoint now);
+  /// Sets the IPv4 networks of the interface. IGMP from other sources is ignored (RFC 3376 §9.1,
+  /// §9.2), except from 0.0.0.0. None, or networks of one address only: all sources are heard.
+  void set_networks(table::InterfaceId iface, const std::vector<wire::IpPrefix>& networks);
   /// The link went down: its members are forgotten, and no queries and reports are sent until it is
   /// up. An interface is up from add_interface() on; one that is no multicast router's is down.
   void link_down(table::InterfaceId iface, TimePoint now);
@@ -76,6 +79,8 @@ class MulticastRouter final : private MembershipSink {
                                                       IpFamily family) const;
   /// nullptr if the interface has no address and no group.
   [[nodiscard]] const GroupReporter* reporter(table::InterfaceId iface, IpFamily family) const;
+  /// Number of IGMP messages from sources that are not on the link.
+  [[nodiscard]] std::uint64_t foreign_messages(table::InterfaceId iface) const;
 
  private:
   /// Arrays are indexed by IpFamily.
@@ -88,6 +93,8 @@ class MulticastRouter final : private MembershipSink {
     std::array<std::set<wire::IpAddr>, 2> addresses{};
     std::array<GroupReporter, 2> reporters;
     std::map<wire::IpAddr, unsigned> listeners{};  ///< Groups of listen().
+    std::vector<wire::IpPrefix> networks{};        ///< IPv4.
+    std::uint64_t foreign = 0;                     ///< Messages from elsewhere.
     /// Empty if the interface is not a multicast router's.
     std::unique_ptr<std::array<MulticastMembership, 2>> families{};
   };
@@ -98,6 +105,8 @@ class MulticastRouter final : private MembershipSink {
   void on_forwarder_change(table::InterfaceId iface, IpFamily family, bool forwards,
                            TimePoint now) override;
   static void use_addresses(Interface& interface, TimePoint now);
+  [[nodiscard]] static bool is_foreign(const Interface& interface,
+                                       std::span<const std::byte> packet);
   Interface& interface_of(table::InterfaceId iface);
   void report(table::InterfaceId iface, const wire::IpAddr& group, TimePoint now);
   void answer_query(table::InterfaceId iface, IpFamily family, std::span<const std::byte> packet,

@@ -325,6 +325,29 @@ TEST(MulticastLife, P06_StaticRoutesDoNotDependOnTheQuerier) {
   EXPECT_EQ(copies(sim, kGroups4[0], kSources4[0]), 2U);
 }
 
+// RFC 3376 §9.1, §9.2: a source that is not on the link may be forged by a host elsewhere.
+TEST(MulticastLife, P06_IgmpFromOtherNetworksIsIgnored) {
+  SimMulticast sim{12, 1, kLinks};
+  MulticastRouter& control = sim.routers[0]->control;
+  control.set_networks(0, {{ip("10.0.0.9"), 24}});
+  const auto hears = [&](const char* from) {
+    const wire::MembershipReport report{MembershipVersion::kV3,
+                                        {{wire::RecordType::kToExclude, kGroups4[0], {}}}};
+    control.on_packet(0, wire::make_igmp(ip(from), report), sim.now);
+    return control.membership(0, IpFamily::kIpv4)->group_count() != 0;
+  };
+  EXPECT_FALSE(hears("10.0.1.7"));
+  wire::MembershipQuery query;
+  query.robustness = 7;
+  control.on_packet(0, wire::make_igmp(ip("9.9.9.9"), query), sim.now);
+  EXPECT_TRUE(control.membership(0, IpFamily::kIpv4)->querier());
+  EXPECT_EQ(control.foreign_messages(0), 2U);
+  EXPECT_TRUE(hears("0.0.0.0")) << "a host without an address";
+  control.set_networks(1, {{ip("10.0.0.9"), 32}});
+  control.on_packet(1, wire::make_igmp(ip("9.9.9.9"), query), sim.now);
+  EXPECT_EQ(control.foreign_messages(1), 0U) << "the network is not known";
+}
+
 TEST(MulticastLife, ARouterThatDoesNotAskGivesUpWhatTheQuerierGivesUp) {
   MembershipConfig config;
   config.forwarder = ForwarderRule::kAlways;
