@@ -348,6 +348,18 @@ TEST(MulticastLife, P06_IgmpFromOtherNetworksIsIgnored) {
   EXPECT_EQ(control.foreign_messages(1), 0U) << "the network is not known";
 }
 
+// RFC 3376 §6.1, RFC 4541 §2.1.1: a switch between learns this node's groups from the answers to its
+// own queries.
+TEST(MulticastLife, P06_TheQuerierAnswersItsOwnQueries) {
+  SimMulticast sim{13, 1, kLinks};
+  ASSERT_TRUE(sim.routers[0]->control.listen(0, kGroups4[0], sim.now));
+  sim.run(seconds(60));
+  const auto& counters = sim.routers[0]->control.reporter(0, IpFamily::kIpv4)->counters();
+  const std::uint64_t before = counters.reports_sent;
+  sim.run(seconds(10 * 125));
+  EXPECT_EQ(counters.reports_sent, before + 10);
+}
+
 TEST(MulticastLife, ARouterThatDoesNotAskGivesUpWhatTheQuerierGivesUp) {
   MembershipConfig config;
   config.forwarder = ForwarderRule::kAlways;
