@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "lib/link/ipoib/group.h"
 #include "lib/link/ipoib/ipoib_types.h"
