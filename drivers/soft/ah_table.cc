@@ -98,14 +98,16 @@ AhTable::AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets,
 Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric::AhAttr& to) {
   expects_management();
   if (Status ok = check(to); !ok) return tl::make_unexpected(ok.error());
-  retired_.reclaim(retirement_, [this](fabric::AhIndex ah) { free_.push_back(ah); });
+  reclaim();
   auto ah = static_cast<fabric::AhIndex>(attrs_.size());
   if (!free_.empty()) {
     ah = free_.back();
     free_.pop_back();
     attrs_[ah] = to;
+    live_[ah] = true;
   } else if (ah < kCapacity) {
     attrs_.push_back(to);
+    live_.push_back(true);
   } else {
     return fail(Errc::kNoResources,
                 "all {} address handles of the port are in use or not yet reclaimed ({})",
@@ -129,9 +131,18 @@ void AhTable::limit(fabric::AhIndex ah, unsigned mbps) {
 
 void AhTable::remove(fabric::AhIndex ah) {
   expects_management();
-  if (const AhTemplate* slot = nullptr; view().find(ah, slot).head_len == 0) return;
-  owned_[ah].kind.store({}, std::memory_order_relaxed);
+  if (ah >= live_.size() || !live_[ah]) return;
+  live_[ah] = false;
   retired_.add(ah, retirement_);
+  reclaim();
+}
+
+/// Ends handles that no packet can name any more.
+void AhTable::reclaim() {
+  retired_.reclaim(retirement_, [this](fabric::AhIndex ah) {
+    owned_[ah].kind.store({}, std::memory_order_relaxed);
+    free_.push_back(ah);
+  });
 }
 
 Status AhTable::rebuild(const fabric::PortAttr& port, const fabric::Grace& grace) {

@@ -73,9 +73,8 @@ class AhTable {
 
   /// kNoResources: every number is in use, or packets in flight may still name it.
   Result<fabric::AhIndex> add(const fabric::PortAttr& port, const fabric::AhAttr& to);
-  /// Invalidates the handle at once. Whole frames go on until the worker's neighbour is removed or
-  /// gets another handle, which is on its way before this call. Its number is reused when nothing can name it any more.
-  /// Unknown numbers are ignored.
+  /// Retires the handle: packets that name it are sent with it until its period is over, and only
+  /// then is it invalid and its number used again. Unknown numbers are ignored.
   void remove(fabric::AhIndex ah);
   /// Handles that were added and not removed.
   [[nodiscard]] std::size_t in_use() const {
@@ -141,6 +140,7 @@ class AhTable {
   template <class T>
   [[nodiscard]] static Memory<T> allocate(const char* name, int socket_id, unsigned tables = 1);
   void limit(fabric::AhIndex ah, unsigned mbps);
+  void reclaim();
   std::atomic<AhTemplate*> slots_;  ///< Points to owned_.
   std::atomic<std::uint32_t> version_{0};
   std::atomic<std::uint16_t> slid_{0};
@@ -149,6 +149,7 @@ class AhTable {
   Memory<std::atomic<std::uint32_t>> qkeys_;  ///< Ordered by the store of the handle's kind.
   Memory<AhTemplate> owned_;
   std::vector<fabric::AhAttr> attrs_;  ///< Attributes by number, for all numbers ever used.
+  std::vector<bool> live_;             ///< Indexed by number: added and not removed.
   int socket_id_;
   std::uint64_t tsc_hz_;
   fabric::Retirement& retirement_;

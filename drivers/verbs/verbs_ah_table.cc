@@ -61,10 +61,10 @@ void VerbsAhTable::remove(fabric::AhIndex ah) {
   expects_management();
   if (ah >= entries_.size() || entries_[ah].users == 0 || --entries_[ah].users != 0) return;
   Entry& entry = entries_[ah];
-  slots_[ah].handle.store(nullptr, std::memory_order_relaxed);
   if (const auto it = by_key_.find(entry.key); it != by_key_.end() && it->second == ah)
     by_key_.erase(it);
   doomed_.push_back({std::move(entry.handle), std::nullopt, retirement_.start(), ah});
+  reclaim();
 }
 
 void VerbsAhTable::reclaim() {
@@ -73,6 +73,7 @@ void VerbsAhTable::reclaim() {
     Doomed& first = doomed_.front();
     if (!first.waits_for) {
       if (!retirement_.over(first.retirement)) return;
+      slots_[first.ah].handle.store(nullptr, std::memory_order_relaxed);
       first.waits_for = first.handle != nullptr ? progress_.posted() : SendMarks{};
     }
     const SendMarks done = progress_.done();

@@ -43,8 +43,9 @@ class VerbsAhTable {
 
   /// Each add() must be followed by a remove(). Errors: those of make_ah_attr(), kNoResources.
   Result<fabric::AhIndex> add(ibv_pd* pd, const PortTables& tables, const fabric::AhAttr& to);
-  /// The last user's remove() invalidates the number, which is reused when no worker can name it
-  /// any more. Unknown numbers are ignored.
+  /// The last user's remove() retires the handle: packets that name it are sent with it until no
+  /// worker can name it any more, and only then is its number used again. Unknown numbers are
+  /// ignored.
   void remove(fabric::AhIndex ah);
   /// Destroys removed handles that are no longer in use. Does not block.
   void reclaim();

@@ -198,7 +198,8 @@ class Hca {
   virtual Status detach(UdQueue& queue, const wire::Gid& mgid, std::uint16_t mlid) = 0;
 
   virtual Result<AhIndex> create_ah(const AhAttr& attr) = 0;
-  /// The number is reused only when no packet or message can name it (lib/fabric/retirement.h).
+  /// The handle is valid until no packet or message can name it (lib/fabric/retirement.h); only then
+  /// is its number reused.
   virtual void destroy_ah(AhIndex ah) = 0;
 
   /// An event names a part of attr() to read again. Waiting events of one kind are merged.
