@@ -71,6 +71,9 @@ enum class Drop : std::uint8_t {
   kIpTtlExceeded,  ///< TTL or hop limit.
   kIpTooBig,       ///< Larger than the next hop's MTU and must not be fragmented.
   kIpFragmentFailed,
+  kIpFragmentInvalid,  ///< To this node: overlaps another fragment, or its place or length is wrong.
+  kIpFragmentTimeout,  ///< To this node: the rest of its packet did not arrive in time.
+  kIpFragmentLimit,  ///< To this node: its sender, or all of them, have too many unfinished packets.
   kIp6PayloadLength,  ///< Payload length beyond the packet, or none (jumbogram).
   kIp6Scope,          ///< Link-local source or destination, which must not leave its link.
   kIp6LinkMtu,        ///< The egress link carries less than the 1280 octets of IPv6.
@@ -157,6 +160,9 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ip_ttl_exceeded",
                                                                         "ip_too_big",
                                                                         "ip_fragment_failed",
+                                                                        "ip_fragment_invalid",
+                                                                        "ip_fragment_timeout",
+                                                                        "ip_fragment_limit",
                                                                         "ip6_payload_length",
                                                                         "ip6_scope",
                                                                         "ip6_link_mtu",

@@ -249,7 +249,9 @@ PacketBalance NodeCounters::packet_balance() const {
   add_losses(parts_.injector->drops());
   const PuntCounters& punt = parts_.punt->counters();
   b.originated = parts_.injector->originated();
-  b.delivered = punt.arp + punt.nd + punt.membership + punt.answered;
+  b.joined += punt.joined;
+  b.delivered =
+      punt.arp + punt.nd + punt.membership + punt.answered + parts_.punt->waiting_fragments();
   return b;
 }
 

@@ -141,6 +141,7 @@ void NodeRunner::run_timers() {
       control_.bring_up(*slot->control);
     }
   }
+  if (due(parts_.punt->next_deadline())) parts_.punt->tick();
   balance_.advance(t);
   parts_.multicast->update_state(t);
   if (due(parts_.multicast->router().next_deadline())) parts_.multicast->router().tick(t);
@@ -187,6 +188,7 @@ bool NodeRunner::work_waiting() const {
 
 std::optional<TimePoint> NodeRunner::next_deadline() const {
   std::optional<TimePoint> deadline = parts_.multicast->router().next_deadline();
+  deadline = earlier(deadline, parts_.punt->next_deadline());
   for (const auto& h : parts_.hcas) deadline = earlier(deadline, h->next_deadline());
   for (const auto& slot : parts_.interfaces)
     deadline = earlier(deadline, slot->control->next_deadline());

@@ -13,6 +13,12 @@
 #include "lib/route/icmp/icmp6.h"
 
 namespace ipoib::mgmt {
+namespace {
+
+/// Code of time exceeded of both versions of ICMP. Source: RFC 792, RFC 4443 §3.3.
+constexpr std::uint8_t kReassemblyTimeExceeded = 1;
+
+}  // namespace
 
 void PuntHandler::handle(const msg::Up& message) {
   expects_management();
@@ -79,16 +85,52 @@ void PuntHandler::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
     return rte_pktmbuf_free(m);
   }
   ++counters_.local;
+  if (const auto fragment = route::fragment_of(packet))
+    deliver_fragment(m, *fragment, in);
+  else
+    deliver_whole(m, packet, in);
+}
+
+void PuntHandler::deliver_fragment(rte_mbuf* m, const route::Fragment& fragment,
+                                   InterfaceSlot& in) {
+  const auto whole = fragments_.add(fragment, in.control->id(), now_);
+  if (!whole) return rte_pktmbuf_free(m);
+  counters_.joined += whole->fragments - 1;
+  deliver_whole(m, whole->packet, in);
+}
+
+/// `m`: the packet, or its last fragment.
+void PuntHandler::deliver_whole(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
   const Drop verdict = answer(m, packet, in);
   if (verdict == Drop::kNone) return;
   in.drops.add(verdict);
   rte_pktmbuf_free(m);
 }
 
-/// `m`: the packet that is answered.
+void PuntHandler::fragment_lost(table::InterfaceId iface, Drop reason) {
+  interfaces_.find(iface)->drops.add(reason);
+}
+
+void PuntHandler::packet_timed_out(table::InterfaceId iface, std::span<const std::byte> first) {
+  const auto v4 = wire::read<wire::Ipv4Hdr>(first);
+  const bool is_v4 = v4 && v4->version() == 4;
+  auto error = is_v4 ? wire::kTtlExceeded : wire::kHopLimitExceeded;
+  error.code = kReassemblyTimeExceeded;
+  const auto sender =
+      is_v4 ? wire::IpAddr::v4(v4->src.host()) : wire::read<wire::Ipv6Hdr>(first)->src;
+  errors_.send(first, sender, interfaces_.find(iface), error, now_);
+}
+
+/// `m`: the packet that is answered, or a fragment of it.
 void PuntHandler::send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in) {
   if (answer.data() == rte_pktmbuf_mtod(m, const std::byte*)) {
     injector_.send_own(m, &in);
+  } else if (!is_v4(m) && route::fragment_of(data_of(m))) {
+    // The sender of an IPv6 packet fragments it. Each path carries the minimum MTU.
+    const auto id = static_cast<std::uint32_t>(hash_(++fragmented_));
+    for (const auto& part : route::fragments6(answer, wire::kMinIpv6Mtu, id))
+      injector_.send_own(part, &in);
+    rte_pktmbuf_free(m);
   } else {
     injector_.send_own(answer, &in);
     rte_pktmbuf_free(m);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "lib/mgmt/slow_path/icmp_errors.h"
 #include "lib/mgmt/slow_path/interface_table.h"
 #include "lib/mgmt/worker/injector.h"
+#include "lib/route/fragments.h"
 #include "lib/route/multicast/multicast_router.h"
 
 struct rte_mbuf;
@@ -26,10 +28,12 @@ struct PuntCounters {
   std::uint64_t multicast_unknown = 0, redirect_wanted = 0;
   /// Echo requests among the local packets, replied to if there were mbufs.
   std::uint64_t answered = 0;
+  /// Fragments that became part of a packet whose other fragment counts as that packet.
+  std::uint64_t joined = 0;
 };
 
 /// Management lcore only.
-class PuntHandler {
+class PuntHandler final : route::FragmentSink {
  public:
   /// `max_held`: limit of mbufs of packets that wait for their neighbours, in all. `seed`: secret,
   /// so that no host can choose addresses that share the counter of another.
@@ -40,11 +44,18 @@ class PuntHandler {
         errors_{interfaces, injector},
         max_held_{max_held},
         hash_{seed} {}
+  ~PuntHandler() override = default;
 
   /// Sets the receiver of IGMP and MLD, which outlives the last call of handle().
   void set_multicast(route::MulticastRouter& router) { multicast_ = &router; }
   /// Sets the time for everything that is handled until the next call.
   void set_now(TimePoint now) { now_ = now; }
+
+  /// Gives up packets of which fragments are missing for too long.
+  void tick() { fragments_.tick(now_); }
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const {
+    return fragments_.next_deadline();
+  }
 
   /// Takes over the message's mbuf. A packet of no interface is dropped: kLocalFromSelf.
   void handle(const msg::Up& message);
@@ -64,11 +75,17 @@ class PuntHandler {
   [[nodiscard]] const IcmpErrorCounters& icmp_counters() const { return errors_.counters(); }
   /// mbufs of packets that wait for their neighbours.
   [[nodiscard]] std::size_t held() const { return held_; }
+  /// Fragments that wait for the rest of their packets; they have no mbufs.
+  [[nodiscard]] std::size_t waiting_fragments() const { return fragments_.waiting(); }
   /// Drops on this lcore of packets that arrived on no interface.
   [[nodiscard]] const DropCounters& drops() const { return drops_; }
 
  private:
+  void fragment_lost(table::InterfaceId iface, Drop reason) override;
+  void packet_timed_out(table::InterfaceId iface, std::span<const std::byte> first) override;
   void deliver_local(rte_mbuf* m, InterfaceSlot& in);
+  void deliver_fragment(rte_mbuf* m, const route::Fragment& fragment, InterfaceSlot& in);
+  void deliver_whole(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
   std::span<std::byte> in_one_piece(rte_mbuf* m);
   Drop answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
   void send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in);
@@ -89,6 +106,8 @@ class PuntHandler {
   KeyedHash hash_;
   std::array<std::uint32_t, 1024> held_by_sender_{};  ///< Packets.
   std::vector<std::byte> whole_;                      ///< Scratch memory of in_one_piece().
+  route::Reassembler fragments_{*this};
+  std::uint64_t fragmented_ = 0;  ///< Packets that this node has sent in fragments.
   route::MulticastRouter* multicast_ = nullptr;
   PuntCounters counters_;
   DropCounters drops_;

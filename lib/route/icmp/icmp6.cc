@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "lib/route/icmp/icmp_message.h"
+#include "lib/route/ip6_next_headers.h"
 
 namespace ipoib::route {
 namespace {
@@ -25,15 +26,6 @@ constexpr std::uint8_t kIcmpv6 = static_cast<std::uint8_t>(IpProto::kIcmpv6);
 /// Codes of parameter problem. Source: RFC 4443 §3.4.
 constexpr std::uint8_t kUnrecognizedNextHeader = 1;
 constexpr std::uint8_t kUnrecognizedOption = 2;
-
-/// Next headers. Source: RFC 8200 §4.
-enum : std::uint8_t {
-  kHopByHop = 0,
-  kRouting = 43,
-  kFragment = 44,
-  kNoNextHeader = 59,
-  kDestinationOptions = 60,
-};
 
 /// Payload of a packet, after its extension headers.
 struct Upper {

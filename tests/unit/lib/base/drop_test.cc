@@ -34,6 +34,7 @@ TEST(DropNames, StandWithTheirReasons) {
                                                    {Drop::kEthTxFull, "eth_tx_full"},
                                                    {Drop::kIpRunt, "ip_runt"},
                                                    {Drop::kIpTtlExceeded, "ip_ttl_exceeded"},
+                                                   {Drop::kIpFragmentLimit, "ip_fragment_limit"},
                                                    {Drop::kLocalUnsupported, "local_unsupported"},
                                                    {Drop::kLocalFromSelf, "local_from_self"},
                                                    {Drop::kNeighbourPending, "neighbour_pending"},

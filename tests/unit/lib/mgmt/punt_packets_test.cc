@@ -19,6 +19,7 @@
 #include "lib/fabric/packet_meta.h"
 #include "lib/mgmt/slow_path/punt_handler.h"
 #include "lib/wire/icmpv6.h"
+#include "tests/support/ip4_fragments.h"
 #include "tests/support/mbufs.h"
 #include "tests/support/packets.h"
 #include "tests/unit/lib/mgmt/fake_interface.h"
@@ -182,6 +183,65 @@ TEST_F(PuntPackets, LongPingsAreAnswered) {
     }
   }
   EXPECT_EQ(drops(Drop::kLocalUnsupported), 0U);
+}
+
+/// The whole of IPv6 fragments; empty unless they are all of a packet.
+Bytes whole6(const std::vector<Bytes>& parts) {
+  struct NoLoss final : route::FragmentSink {
+    void fragment_lost(table::InterfaceId, Drop) override { ADD_FAILURE(); }
+    void packet_timed_out(table::InterfaceId, std::span<const std::byte>) override {}
+  } sink;
+  route::Reassembler reassembler{sink};
+  Bytes packet;
+  for (const Bytes& part : parts) {
+    EXPECT_LE(part.size(), wire::kMinIpv6Mtu);
+    const auto fragment = route::fragment_of(part);
+    if (!fragment) return {};
+    if (const auto whole = reassembler.add(*fragment, 0, TimePoint{}))
+      packet.assign(whole->packet.begin(), whole->packet.end());
+  }
+  return packet;
+}
+
+TEST_F(PuntPackets, P05_PingsInFragmentsAreAnswered) {
+  for (const std::size_t octets : {3000U, 17'000U, 65'520U}) {
+    const auto before = punt_->counters();
+    const auto requests4 = test::fragments4(echo4(octets), 1480, 0);
+    for (const Bytes& part : requests4) handle(Kind::kLocal, mbuf(part));
+    const auto answers = sent();
+    ASSERT_EQ(answers.size(), 1U) << octets;
+    EXPECT_EQ(answers[0].bytes, echo4(octets, true)) << "the worker makes fragments of it";
+    const auto requests6 = route::fragments6(echo6(octets), 1280, 5);
+    for (const Bytes& part : requests6) handle(Kind::kLocal, mbuf(part));
+    std::vector<Bytes> parts;
+    for (const Sent& s : sent()) parts.push_back(s.bytes);
+    EXPECT_EQ(whole6(parts), echo6(octets, true)) << "this node makes them";
+    EXPECT_EQ(punt_->counters().answered, before.answered + 2);
+    EXPECT_EQ(punt_->counters().joined,
+              before.joined + requests4.size() - 1 + requests6.size() - 1);
+  }
+  EXPECT_EQ(drops(Drop::kLocalUnsupported), 0U);
+  EXPECT_EQ(punt_->waiting_fragments(), 0U);
+}
+
+TEST_F(PuntPackets, P05_SendersHearOfPacketsThatStayInPieces) {
+  const auto v4 = test::fragments4(echo4(3000), 1480);
+  const auto v6 = route::fragments6(echo6(3000), 1280, 5);
+  handle(Kind::kLocal, mbuf(v4[0]));
+  handle(Kind::kLocal, mbuf(v6[0]));
+  EXPECT_EQ(punt_->waiting_fragments(), 2U);
+  ASSERT_TRUE(punt_->next_deadline());
+  punt_->set_now(*punt_->next_deadline());
+  punt_->tick();
+  EXPECT_EQ(punt_->waiting_fragments(), 0U);
+  EXPECT_EQ(drops(Drop::kIpFragmentTimeout), 2U);
+  const auto errors = sent();
+  ASSERT_EQ(errors.size(), 2U);
+  // Time exceeded, code 1: fragment reassembly.
+  EXPECT_EQ(errors[0].bytes.at(20), std::byte{11});
+  EXPECT_EQ(errors[0].bytes.at(21), std::byte{1});
+  EXPECT_EQ(errors[1].bytes.at(40), std::byte{3});
+  EXPECT_EQ(errors[1].bytes.at(41), std::byte{1});
 }
 
 TEST_F(PuntPackets, PingsAreAnsweredFromTheAddressThatWasPinged) {
