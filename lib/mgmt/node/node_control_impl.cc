@@ -2,6 +2,7 @@
 #include "lib/mgmt/node/node_control_impl.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -165,12 +166,21 @@ Status NodeControlImpl::change_hca(std::string_view name, const fabric::PortChan
 Status NodeControlImpl::capture_start(const CaptureRequest& request) {
   parts_.loop->expects_own_lcore();
   std::vector<fabric::WireCapture*> wires;
+  std::string without;
   for (const auto& h : parts_.hcas) {
-    wires.push_back(h->hca->wire_capture());
-    if (wires.back() == nullptr)
-      return fail(Errc::kRefused, "{} does not support packet capture", h->config.name);
+    if (fabric::WireCapture* const wire = h->hca->wire_capture(); wire != nullptr)
+      wires.push_back(wire);
+    else
+      without += (without.empty() ? "" : ", ") + h->config.name;
   }
-  return capture_.start(request, std::move(wires));
+  if (wires.empty() && !without.empty())
+    return fail(Errc::kRefused, "no device supports packet capture: {}", without);
+  auto started = capture_.start(request, std::move(wires));
+  if (started && !without.empty())
+    log(LogArea::kMgmt, LogLevel::kWarning,
+        "the capture to {} has no frames of devices that do not support it: {}", request.file,
+        without);
+  return started;
 }
 
 Result<CaptureInfo> NodeControlImpl::capture_stop() {

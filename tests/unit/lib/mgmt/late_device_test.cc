@@ -3,7 +3,9 @@
 // The node continues to run, its subnet administration exists as long as the port, and there is no
 // cable.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -138,8 +140,10 @@ class LateDevice : public NodeFixture {
     return c;
   }
   void run_with(const NodeConfig& c, const Outside& outside) {
-    const HcaFactory make = [this](const HcaConfig& h,
-                                   const HcaResources&) -> Result<std::unique_ptr<fabric::Hca>> {
+    const HcaFactory make =
+        [this](const HcaConfig& h,
+               const HcaResources& resources) -> Result<std::unique_ptr<fabric::Hca>> {
+      if (h.driver == HcaDriver::kSoft) return make_soft(h, resources);
       auto made = std::make_unique<FakeHca>(h);
       hca = made.get();
       return made;
@@ -156,6 +160,10 @@ class LateDevice : public NodeFixture {
     return ask<SaInfo>(node,
                        [](const NodeFaces& n) { return n.view.subnet_administration().at(0); });
   }
+  static Status start_capture(const NodeFaces& node, const std::string& file) {
+    return ask<Status>(node,
+                       [&](const NodeFaces& n) { return n.control.capture_start({.file = file}); });
+  }
   static std::vector<wire::Gid> members(const NodeFaces& node) {
     std::vector<wire::Gid> all;
     for (const auto& group : sa(node).groups)
@@ -165,6 +173,28 @@ class LateDevice : public NodeFixture {
 
   FakeHca* hca = nullptr;
 };
+
+TEST_F(LateDevice, P16_NodeWithoutADeviceThatCapturesSaysSo) {
+  run_with(verbs_config(), [](const NodeFaces& node) {
+    const auto refused = start_capture(node, "x.pcap");
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::kRefused);
+    EXPECT_NE(refused.error().what.find("mlx0"), std::string::npos) << refused.error().what;
+  });
+}
+
+TEST_F(LateDevice, P16_DeviceWithoutCaptureDoesNotPreventThatOfOthers) {
+  const std::string file = testing::TempDir() + "late_device." + std::to_string(getpid());
+  NodeConfig c = verbs_config();
+  c.hcas.push_back(config().hcas.at(0));
+  run_with(c, [&](const NodeFaces& node) {
+    const auto started = start_capture(node, file);
+    EXPECT_TRUE(started) << started.error().what;
+    EXPECT_TRUE(
+        ask<bool>(node, [](const NodeFaces& n) { return n.control.capture_stop().has_value(); }));
+  });
+  std::remove(file.c_str());
+}
 
 TEST_F(LateDevice, ComesGoesAndComesBackAsAnother) {
   run_with(verbs_config(), [this](const NodeFaces& node) {
