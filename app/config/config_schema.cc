@@ -377,6 +377,14 @@ Section<LinkConfigEntry> link_section() {
                                         {"instead", link::AllNodes::kInstead}}},
                  "The IPv6 all-nodes group: auto: joined if IPv6 is enabled; joined: always "
                  "joined; instead: used as the link's broadcast group, without IPv4."),
+          row<E>("shared-port", &E::shared_port,
+                 OneOf<link::SharedPort>{{{"auto", link::SharedPort::kAuto},
+                                          {"yes", link::SharedPort::kYes},
+                                          {"no", link::SharedPort::kNo}}},
+                 "Another user, such as ib_ipoib, has the same port and partition, and groups are "
+                 "not left, because the subnet manager would end its memberships too: auto: while "
+                 "the kernel has such an interface in this network namespace; yes: always, for "
+                 "users that this process cannot see; no: never."),
           row<E>("send-only", &E::send_only,
                  OneOf<link::SendOnly>{{{"nonmember", link::SendOnly::kNonMember},
                                         {"fullmember", link::SendOnly::kFullMember}}},

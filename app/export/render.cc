@@ -249,7 +249,9 @@ Json to_json(const mgmt::LinkInfo& link) {
                  {"rate_mbps", wire::rate_mbps(p.rate)},
                  {"sl", p.sl},
                  {"addresses", texts(link.addresses)},
-                 {"ipv6", ip6_json(link.ip6)}};
+                 {"ipv6", ip6_json(link.ip6)},
+                 {"port_shared", link.port_shared ? "yes" : "no"},
+                 {"port_users", link.port_users}};
   if (link.connected) {
     object["connected_mtu"] = link.connected->mtu;
     object["connections"] = link.connected->connections;

@@ -112,6 +112,7 @@ struct LinkConfigEntry {
   bool create_broadcast = false;
   SubnetConfig broadcast{};  ///< Attributes with create_broadcast.
   link::AllNodes all_nodes = link::AllNodes::kAuto;
+  link::SharedPort shared_port = link::SharedPort::kAuto;
   link::SendOnly send_only = link::SendOnly::kNonMember;
   bool flood_absent = false;
   bool copy_to_routers = false;  ///< Each multicast datagram is also sent to the all-routers group.

@@ -52,6 +52,8 @@ struct LinkInfo {
   std::string dialect;  ///< "rfc4391", "ibarp2001"
   link::LinkParameters parameters;
   link::LinkCounters counters;
+  bool port_shared = false;             ///< Leaves of groups are withheld.
+  std::vector<std::string> port_users;  ///< Interfaces of the kernel on the port and partition.
   /// None: no connected mode.
   struct Connected {
     unsigned mtu = 0;  ///< Largest IP packet.

@@ -54,8 +54,9 @@ bool IpoibLink::look_for_twin() {
   return has_port_user(config_, actions_) && !std::exchange(twin_, true);
 }
 
+/// A link that is not a member joins already: its request may need longer than the next one is away.
 void IpoibLink::rejoin(TimePoint now) {
-  membership_.ask_again(now);
+  if (membership_.state() == BroadcastMembership::State::kMember) membership_.ask_again(now);
   groups_->rejoin(now);
 }
 

@@ -14,6 +14,8 @@
 namespace ipoib::mgmt {
 namespace {
 
+constexpr Duration kKernelLogInterval = std::chrono::seconds(1);
+
 void log_state(std::string_view kind, const link::Interface& control, link::State state) {
   const std::string reason = control.reason();
   log(LogArea::kLink, LogLevel::kInfo, "{} {} is {}{}{}", kind, control.name(),
@@ -164,10 +166,12 @@ fabric::Capabilities HcaInstance::capabilities() const {
 
 LinkInstance::LinkInstance(HcaInstance& hca, const LinkQueues& queues, Injector& injector,
                            link::NeighbourSink& neighbours, link::AddressSink& addresses,
-                           const link::LinkConfig& config)
+                           const KernelInterfaces& kernel, const link::LinkConfig& config)
     : hca_{hca},
       queues_{queues},
       injector_{injector},
+      kernel_{kernel},
+      kernel_log_{kKernelLogInterval},
       config_{config},
       control_{std::make_unique<link::IpoibLink>(
           config, *this, neighbours, hca.client, secret_seed(), addresses,
@@ -226,6 +230,27 @@ void LinkInstance::detach(unsigned queue_pair, const wire::Gid& mgid, std::uint1
 
 void LinkInstance::state_changed(link::State state) {
   log_state("link", *control_, state);
+}
+
+link::PortUser LinkInstance::port_user() const {
+  auto user = link::PortUser::kNone;
+  for (const KernelInterface& interface : port_users())
+    user = std::max(user, interface.up ? link::PortUser::kActive : link::PortUser::kIdle);
+  return user;
+}
+
+void LinkInstance::on_kernel_interface(const KernelInterface& interface, TimePoint now) {
+  if (config_.shared_port == link::SharedPort::kNo || !place().has(interface)) return;
+  if (const auto suppressed = kernel_log_.allow(now)) {
+    std::string users;
+    for (const KernelInterface& user : port_users())
+      users +=
+          fmt::format("{}{} ({})", users.empty() ? "" : ", ", user.name, user.up ? "up" : "down");
+    log(LogArea::kLink, LogLevel::kNotice,
+        "{}: kernel interfaces on its port and partition: {} ({} changes suppressed)", config_.name,
+        users.empty() ? "none" : users, *suppressed);
+  }
+  control_->on_port_user(now);
 }
 
 PortInstance::PortInstance(EthDevice device, Injector& injector, link::NeighbourSink& neighbours,

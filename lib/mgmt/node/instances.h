@@ -14,8 +14,10 @@
 #include "lib/fwd/worker_config.h"
 #include "lib/link/ethernet_port.h"
 #include "lib/link/ipoib/ipoib_link.h"
+#include "lib/link/log_limit.h"
 #include "lib/mgmt/device/device_stats.h"
 #include "lib/mgmt/device/eth_device.h"
+#include "lib/mgmt/device/kernel_interfaces.h"
 #include "lib/mgmt/node/node_clock.h"
 #include "lib/mgmt/node_config.h"
 #include "lib/mgmt/worker/injector.h"
@@ -96,10 +98,10 @@ struct LinkQueues {
 /// An IPoIB link's queue pairs, and the actions of the link's state machine on them.
 class LinkInstance final : public link::LinkActions, private link::ConnectionActions {
  public:
-  /// Takes over `queues`.
+  /// Takes over `queues`. `kernel`: interfaces that may have the same port.
   LinkInstance(HcaInstance& hca, const LinkQueues& queues, Injector& injector,
                link::NeighbourSink& neighbours, link::AddressSink& addresses,
-               const link::LinkConfig& config);
+               const KernelInterfaces& kernel, const link::LinkConfig& config);
   ~LinkInstance() override;
 
   [[nodiscard]] const fabric::PortAttr& port() const override { return hca_.hca->attr(); }
@@ -122,7 +124,13 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
     injector_.send_raw(config_.id, ah, qpn, frame);
   }
   void state_changed(link::State state) override;
+  [[nodiscard]] link::PortUser port_user() const override;
 
+  /// Call when an interface of the kernel has changed, with it as it was and as it is. Only those of
+  /// the link's port and partition matter.
+  void on_kernel_interface(const KernelInterface& interface, TimePoint now);
+  /// Interfaces of the kernel on the link's port and partition.
+  [[nodiscard]] std::vector<KernelInterface> port_users() const { return kernel_.at(place()); }
   [[nodiscard]] const HcaInstance& hca() const { return hca_; }
   [[nodiscard]] const LinkQueues& queues() const { return queues_; }
   /// The queues of one worker.
@@ -159,9 +167,13 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
     return *hca_.hca->connected_transport();
   }
 
+  [[nodiscard]] KernelInterfaces::Place place() const { return {port().guid, config_.pkey}; }
+
   HcaInstance& hca_;
   LinkQueues queues_;
   Injector& injector_;
+  const KernelInterfaces& kernel_;
+  link::LogLimit kernel_log_;
   link::LinkConfig config_;
   std::unique_ptr<link::IpoibLink> control_;
 };

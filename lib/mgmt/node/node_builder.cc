@@ -498,6 +498,7 @@ Status NodeBuilder::create_links() {
     config.neighbour = parts_.config.neighbour;
     config.ip6 = l.ip.ip6;
     config.all_nodes = l.all_nodes;
+    config.shared_port = l.shared_port;
     config.anonymous_requests = l.anonymous_requests;
     config.balance = l.balance;
     config.connected = connection_config(l);
@@ -507,8 +508,9 @@ Status NodeBuilder::create_links() {
     config.group.max_groups = l.ip.max_groups;
     if (l.create_broadcast) config.create_broadcast = broadcast_attributes(l.broadcast, l.scope);
     config.rarp = rarp_config(parts_.config, l, link::make_dialect(config)->format().kind);
-    parts_.links.push_back(std::make_unique<LinkInstance>(
-        **hca, *queues, *parts_.injector, *parts_.neighbours, *parts_.addresses, config));
+    parts_.links.push_back(std::make_unique<LinkInstance>(**hca, *queues, *parts_.injector,
+                                                          *parts_.neighbours, *parts_.addresses,
+                                                          parts_.kernel_interfaces, config));
     slot.control = &parts_.links.back()->control();
   }
   return {};

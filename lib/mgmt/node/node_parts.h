@@ -10,6 +10,7 @@
 #include "lib/base/rte_free.h"
 #include "lib/fabric/ring_ptr.h"
 #include "lib/fwd/worker_config.h"
+#include "lib/mgmt/device/kernel_interfaces.h"
 #include "lib/mgmt/management_loop.h"
 #include "lib/mgmt/node/filter_list.h"
 #include "lib/mgmt/node/instances.h"
@@ -69,6 +70,7 @@ struct NodeParts {
   std::unique_ptr<AddressBook> addresses;
   std::vector<std::unique_ptr<PortInstance>> ports;
   std::vector<std::unique_ptr<HcaInstance>> hcas;
+  KernelInterfaces kernel_interfaces;
   std::vector<std::unique_ptr<LinkInstance>> links;
   std::unique_ptr<RouteWriter> route_writer;
   std::unique_ptr<route::RouteTable> routes;

@@ -3,6 +3,8 @@
 
 #include <rte_launch.h>
 
+#include <sys/epoll.h>
+
 #include <algorithm>
 #include <array>
 #include <thread>
@@ -62,6 +64,7 @@ void NodeRunner::run() {
   }
   loop_.set_runner(std::this_thread::get_id());
   const ActingAs role{LcoreRole::management()};
+  watch_kernel();
   start();
   turn_begin_ = parts_.now();
   while (!loop_.stop_requested()) {
@@ -70,7 +73,42 @@ void NodeRunner::run() {
     sleep();
   }
   shut_down();
+  if (kernel_) loop_.events().unwatch(kernel_->fd());
+  kernel_.reset();
   loop_.set_runner({});
+}
+
+/// Links learn of the interfaces that exist already before they choose their addresses.
+void NodeRunner::watch_kernel() {
+  const auto wants = [](const auto& l) {
+    return l->config().shared_port == link::SharedPort::kAuto;
+  };
+  if (std::none_of(parts_.links.begin(), parts_.links.end(), wants)) return;
+  auto opened = InterfaceWatch::open(parts_.kernel_interfaces);
+  const auto watched = opened ? loop_.events().watch((*opened)->fd(), EPOLLIN,
+                                                     [this](std::uint32_t) { hear_kernel(); })
+                              : Status{tl::make_unexpected(opened.error())};
+  if (!watched) {
+    log(LogArea::kMgmt, LogLevel::kWarning,
+        "cannot see the kernel's interfaces: {}; set shared-port of links whose port and partition "
+        "the kernel uses",
+        watched.error().what);
+    return;
+  }
+  kernel_ = std::move(*opened);
+  hear_kernel();
+}
+
+void NodeRunner::hear_kernel() {
+  const TimePoint t = parts_.now();
+  const Status received = kernel_->receive();
+  for (const KernelInterface& changed : parts_.kernel_interfaces.take_changes())
+    for (const auto& l : parts_.links) l->on_kernel_interface(changed, t);
+  if (received) return;
+  log(LogArea::kMgmt, LogLevel::kWarning, "the kernel's interfaces are no longer watched: {}",
+      received.error().what);
+  loop_.events().unwatch(kernel_->fd());
+  kernel_.reset();
 }
 
 void NodeRunner::start() {

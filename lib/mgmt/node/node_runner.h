@@ -2,10 +2,12 @@
 // The management lcore's loop, from the launch of the workers to their end.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/mgmt/device/interface_watch.h"
 #include "lib/mgmt/node/load_balance.h"
 
 namespace ipoib::mgmt {
@@ -43,6 +45,8 @@ class NodeRunner {
 
  private:
   Status launch_workers();
+  void watch_kernel();
+  void hear_kernel();
   void handle_port_events(TimePoint now);
   void handle_punts();
   void run_timers();
@@ -59,6 +63,8 @@ class NodeRunner {
   Capture& capture_;
   PacketTrace& trace_;
   LoadBalance balance_;
+  /// The kernel's interfaces; null: they are not watched.
+  std::unique_ptr<InterfaceWatch> kernel_;
   TimePoint next_carrier_check_{};
   TimePoint turn_begin_{};  ///< Begin of the turn in run().
 };

@@ -70,6 +70,9 @@ std::vector<LinkInfo> NodeViewImpl::links() const {
     row.dialect = kLinkDialectNames[static_cast<std::size_t>(parts_.config.links[i].dialect)];
     row.parameters = l->control().parameters();
     row.counters = l->control().counters();
+    row.port_shared = link::shares_port(l->config(), *l);
+    for (const KernelInterface& user : l->port_users())
+      row.port_users.push_back(fmt::format("{} {}", user.name, user.up ? "up" : "down"));
     if (const link::Connections* c = l->control().connections())
       row.connected = {parts_.config.links[i].connected_mtu, c->size(), c->counters()};
     row.addresses = l->config().addresses;
