@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# After SIGTERM a node leaves its groups, the subnet administrator has no membership of it, and its exit status is 0.
+# After SIGTERM a node leaves its groups, the subnet administrator has no membership of it, and its exit status is 0. A
+# node that shares its port with another user leaves none.
 # shows: U-33
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -20,6 +21,17 @@ node_stop b || status=$?
 expect "exit status of node b" "$status" 0
 gone() { (($(members) == 0)); }
 wait_for 5 "the administrator to forget node b" gone
+
+# With the option for another user of its port, the node keeps the memberships of the port.
+LINK_LINES[b]='shared-port = "yes"'
+scenario_config b
+scenario_node b
+wait_for 20 "the link of node b to come up" link_up b
+before=$(members)
+status=0
+node_stop b || status=$?
+expect "exit status of node b on a shared port" "$status" 0
+expect "memberships of the shared port" "$(members)" "$before"
 status=0
 node_stop a || status=$?
 expect "exit status of node a" "$status" 0
