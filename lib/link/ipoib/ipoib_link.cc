@@ -265,11 +265,16 @@ void IpoibLink::set_state(State state) {
 void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t,
                        TimePoint now) {
   // Replies use the SA's path: the SLID of a request need not lead back (RFC 4391 §9.1.2).
-  if (const auto record = ip_.on_arp(arp, now)) paths_.heard(record->sender_hw, slid, now);
+  if (const auto record = ip_.on_arp(arp, now)) heard(record->sender_hw, slid, now);
 }
 
 void IpoibLink::on_nd(std::span<const std::byte> packet, std::uint16_t slid, TimePoint now) {
-  if (const auto sender = ip_.on_nd(packet, now)) paths_.heard(*sender, slid, now);
+  if (const auto sender = ip_.on_nd(packet, now)) heard(*sender, slid, now);
+}
+
+void IpoibLink::heard(const wire::HwAddr& from, std::uint16_t slid, TimePoint now) {
+  actions_.port_heard(from.datagram_addr().gid, slid, now);
+  paths_.heard(from, slid, now);
 }
 
 Status IpoibLink::join_group(const wire::IpAddr& group, TimePoint now) {

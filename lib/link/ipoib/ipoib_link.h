@@ -121,6 +121,8 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   void balance(std::span<QueueLoad> loads, TimePoint now);
 
  private:
+  void heard(const wire::HwAddr& from, std::uint16_t slid, TimePoint now);
+
   struct StaticNeighbour {
     wire::HwAddr hw;
     std::uint16_t lid;  ///< 0: query the SA.

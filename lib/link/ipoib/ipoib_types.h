@@ -47,6 +47,8 @@ class LinkActions {
   virtual void state_changed(State state) = 0;
   /// The most active of the other users. IpoibLink::on_port_user() follows each change.
   [[nodiscard]] virtual PortUser port_user() const { return PortUser::kNone; }
+  /// A message of address resolution from this port arrived; it may be forged.
+  virtual void port_heard(const wire::Gid& /*port*/, std::uint16_t /*slid*/, TimePoint /*now*/) {}
 
   /// Number of queue pairs, from the first on, that can receive; at least 1.
   [[nodiscard]] unsigned receiving_queue_pairs() const {

@@ -125,6 +125,10 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
   }
   void state_changed(link::State state) override;
   [[nodiscard]] link::PortUser port_user() const override;
+  void port_heard(const wire::Gid& gid, std::uint16_t slid, TimePoint now) override {
+    const bool has_lids = port().link_layer != fabric::LinkLayer::kEthernet;
+    if (has_lids && hca_.administrator) hca_.administrator->overhear(gid, slid, config_.pkey, now);
+  }
 
   /// Call when an interface of the kernel has changed, with it as it was and as it is. Only those of
   /// the link's port and partition matter.

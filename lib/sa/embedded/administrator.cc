@@ -287,6 +287,15 @@ std::optional<SaMad> Administrator::answer_request(const fabric::MadAddress& fro
   return reply;
 }
 
+void Administrator::overhear(const wire::Gid& port, std::uint16_t lid, std::uint16_t pkey,
+                             TimePoint now) {
+  const bool local = port.prefix() == subnet_.config.gid.prefix() && !port.is_multicast();
+  if (!local || port.guid() == 0 || !wire::is_unicast_lid(lid)) return;
+  if (!subnet_.ports.overhear(port, lid, now)) return;
+  subnet_.ports.add_partition(port, pkey);
+  report_events(now);
+}
+
 /// Reports the changes of the latest request to subscribers.
 void Administrator::report_events(TimePoint now) {
   const auto notice = [this](wire::Trap trap, const wire::Gid& gid) {

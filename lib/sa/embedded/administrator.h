@@ -68,6 +68,10 @@ class Administrator {
     return answer(mad.from, mad.bytes, now);
   }
 
+  /// A port was heard in a partition, in a message of address resolution. An administrator that
+  /// starts again learns by it of hosts that do not know of its start, and thus do not register.
+  void overhear(const wire::Gid& port, std::uint16_t lid, std::uint16_t pkey, TimePoint now);
+
   /// Sends the MADs that are due: segments of tables, Reports, retransmissions. `send` must not
   /// call answer() before it returns.
   void tick(TimePoint now, const MadSender& send);

@@ -62,6 +62,11 @@ bool PortTable::hear(const wire::Gid& gid, std::uint16_t lid, TimePoint now) {
   return together || both_new;
 }
 
+bool PortTable::overhear(const wire::Gid& gid, std::uint16_t lid, TimePoint now) {
+  if (find(gid) == nullptr && by_gid_.size() >= max_ports_ / 2) return false;
+  return hear(gid, lid, now);
+}
+
 void PortTable::add_partition(const wire::Gid& gid, std::uint16_t pkey) {
   if (const auto it = by_gid_.find(gid); it != by_gid_.end())
     it->second.partitions.insert(partition_of(pkey));

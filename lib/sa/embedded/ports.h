@@ -62,6 +62,9 @@ class PortTable {
   /// Learns the pair if neither is known yet, refreshes it if they belong together. True if they do
   /// now.
   bool hear(const wire::Gid& gid, std::uint16_t lid, TimePoint now);
+  /// hear() for a packet that is no request to the administrator. Packets alone fill no more than
+  /// half of the table, so that ports that ask find places.
+  bool overhear(const wire::Gid& gid, std::uint16_t lid, TimePoint now);
 
   void add_partition(const wire::Gid& gid, std::uint16_t pkey);
 

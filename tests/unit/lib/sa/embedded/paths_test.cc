@@ -76,6 +76,21 @@ TEST_F(PathsTest, AskingTeachesTheAskingPort) {
   EXPECT_EQ(record<R>(find_path(kC, kB, 0xffff), kLidC).dlid.host(), kLidB);
 }
 
+/// Hosts that do not know that the administrator started again do not register.
+TEST_F(PathsTest, U20_PortsThatAreHeardHavePaths) {
+  EXPECT_EQ(status(join_group(kBroadcast, kC, 0xffff, 1), kLidC), kOk);
+  EXPECT_EQ(status(find_path(kC, kB, 0xffff), kLidC), kNoRecords);
+  sa->overhear(kB, kLidB, 0xffff, now);
+  EXPECT_EQ(record<R>(find_path(kC, kB, 0xffff), kLidC).dlid.host(), kLidB);
+  // A forged message moves no port, and makes none that cannot be on this subnet.
+  sa->overhear(kB, 0x77, 0xffff, now);
+  EXPECT_EQ(sa->ports().at(kB).lid, kLidB);
+  sa->overhear(wire::Gid::of(0xfec0ULL << 48, 1), 0x78, 0xffff, now);
+  sa->overhear(kBroadcast, 0x79, 0xffff, now);
+  sa->overhear(port_gid(0x99), 0xc001, 0xffff, now);
+  EXPECT_EQ(sa->ports().size(), 3U);
+}
+
 TEST_F(PathsTest, AskingForOthersMovesNobody) {
   both_join();
   EXPECT_EQ(record<R>(find_path(kB, kC, 0xffff), 9).slid.host(), kLidB) << "asked by a third";

@@ -106,6 +106,17 @@ TEST_F(PortTableTest, HearingTeachesNewPortsAndMovesNone) {
   EXPECT_EQ(ports.find(kA)->heard, now);
 }
 
+TEST_F(PortTableTest, PacketsAloneFillHalfOfTheTable) {
+  EXPECT_TRUE(ports.overhear(kA, 5, now));
+  expect_at(kA, 5);
+  EXPECT_FALSE(ports.overhear(kB, 6, now)) << "two of four ports are known";
+  now += 60s;
+  EXPECT_TRUE(ports.overhear(kA, 5, now)) << "which is no new one";
+  EXPECT_EQ(ports.find(kA)->heard, now);
+  EXPECT_FALSE(ports.overhear(kA, 7, now));
+  EXPECT_EQ(claim(kB, 6), MadStatus::kOk);
+}
+
 TEST_F(PortTableTest, SharedPartitionPrefersTheDefault) {
   claim(kA, 5);
   claim(kB, 6);
