@@ -231,6 +231,13 @@ void GroupTable::rejoin(TimePoint now) {
   if (is_router()) list_at_ = at + jitter_.around(kReportSpread, 100);
 }
 
+/// An answer that is under way may be older than a new group.
+void GroupTable::look_for_groups(TimePoint now) {
+  if (!operational_ || !is_router()) return;
+  sa_.cancel(std::exchange(listing_, sa::kNoTransaction));
+  list_at_ = now;
+}
+
 void GroupTable::suspend() {
   operational_ = false;
   sa_.cancel(std::exchange(listing_, sa::kNoTransaction));

@@ -40,6 +40,7 @@ class GroupTable final : public LinkGroups {
 
   void resume(const wire::McMemberRecord& broadcast, TimePoint now) override;
   void rejoin(TimePoint now) override;
+  void look_for_groups(TimePoint now) override;
   void begin_to_move() override;
   bool move(std::size_t max, TimePoint now) override;
   void suspend() override;

@@ -64,7 +64,8 @@ IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sin
       server_{dialect_->make_server(config_, connected ? &connected->manager : nullptr, counters_)},
       membership_{config_, actions, sa, counters_, *this, finder_.get(), seed ^ 3},
       groups_{dialect_->make_groups(group_surroundings(sa, receiver, seed ^ 5))},
-      traps_{config_, sa, counters_, seed ^ 6} {}
+      traps_{config_, sa, counters_, seed ^ 6,
+             [this](TimePoint now) { groups_->look_for_groups(now); }} {}
 
 std::string IpoibLink::reason() const {
   if (state_ == State::kUp) return {};

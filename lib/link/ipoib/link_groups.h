@@ -31,6 +31,8 @@ class LinkGroups {
   virtual void resume(const wire::McMemberRecord& broadcast, TimePoint now) = 0;
   /// Confirms every membership with the SA, spread in time; senders stay usable.
   virtual void rejoin(TimePoint now) = 0;
+  /// The SA reports new groups from now on. A router asks for those that were created before.
+  virtual void look_for_groups(TimePoint /*now*/) {}
   /// The spread over queue pairs has changed: move() follows until it returns false.
   virtual void begin_to_move() = 0;
   /// Moves up to `max` groups to the queue pairs that the spread now gives them. Returns true if

@@ -17,8 +17,12 @@ constexpr Duration kDelay = std::chrono::milliseconds(20);
 }  // namespace
 
 TrapSubscription::TrapSubscription(const LinkConfig& config, sa::Client& sa, LinkCounters& counters,
-                                   std::uint64_t seed)
-    : config_{config}, sa_{sa}, counters_{counters}, jitter_{seed} {}
+                                   std::uint64_t seed, std::function<void(TimePoint)> on_subscribed)
+    : config_{config},
+      sa_{sa},
+      counters_{counters},
+      jitter_{seed},
+      on_subscribed_{std::move(on_subscribed)} {}
 
 TrapSubscription::~TrapSubscription() {
   stop();
@@ -29,6 +33,7 @@ void TrapSubscription::renew(TimePoint now) {
   if (!std::exchange(holding_, true)) sa_.add_subscriber();
   sa_.forget_reports();
   backoff_ = config_.group.backoff_min;
+  renewed_ = true;
   due_ = now + jitter_.around(kDelay, 100);
 }
 
@@ -72,6 +77,8 @@ void TrapSubscription::tick(TimePoint now) {
 void TrapSubscription::on_answer(std::size_t which, const sa::Outcome& outcome, TimePoint now) {
   if (outcome) {
     backoff_ = config_.group.backoff_min;
+    if (kTraps[which] == wire::Trap::kGroupCreated && std::exchange(renewed_, false))
+      on_subscribed_(now);
     return;
   }
   ++counters_.subscriptions_failed;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "lib/base/clock.h"
@@ -18,9 +19,10 @@ namespace ipoib::link {
 /// it, and the last one ends it.
 class TrapSubscription {
  public:
-  /// References are kept.
+  /// References are kept. `on_subscribed` is called once after each renew(): the SA reports the
+  /// groups that are created from now on.
   TrapSubscription(const LinkConfig& config, sa::Client& sa, LinkCounters& counters,
-                   std::uint64_t seed);
+                   std::uint64_t seed, std::function<void(TimePoint)> on_subscribed);
   ~TrapSubscription();
   TrapSubscription(const TrapSubscription&) = delete;
   TrapSubscription& operator=(const TrapSubscription&) = delete;
@@ -45,6 +47,8 @@ class TrapSubscription {
   sa::Client& sa_;
   LinkCounters& counters_;
   Jitter jitter_;
+  std::function<void(TimePoint)> on_subscribed_;
+  bool renewed_ = false;  ///< `on_subscribed_` is not called yet.
   std::array<sa::TransactionId, 2> transactions_{};
   bool holding_ = false;  ///< Counted as a subscriber of the port.
   Duration backoff_{};

@@ -578,6 +578,18 @@ TEST_F(Groups, U34_ARouteOfBeforeTheLinkIsUpIsServed) {
   EXPECT_EQ(f.join_state(kGlobal, node(1)), kNon);
 }
 
+// A group that is created between the list of groups and the subscription to reports is in neither.
+TEST_F(Groups, U34_MulticastRouterFindsGroupsThatAreCreatedWhileItSubscribes) {
+  bring_up(2);
+  f.config.group.multicast_router = true;
+  f.add_node("10.0.0.3/24").start();
+  ASSERT_TRUE(f.run_until([&] { return node(2).link->state() == State::kUp; }, 5s));
+  f.run_for(1ms);
+  join(1, kGlobal, 200ms);
+  EXPECT_EQ(f.join_state(kGlobal, node(2)), kNon);
+  stop_all();
+}
+
 // Every port may create a group with the link's signature, P_Key and scope.
 TEST_F(Groups, U34_MulticastRouterIgnoresMgidsOfNoAddress) {
   f.config.group.multicast_router = true;

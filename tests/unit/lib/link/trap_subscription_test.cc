@@ -53,8 +53,8 @@ struct TrapSubscriptionTest : testing::Test {
       1};
   LinkConfig config;
   LinkCounters counters;
-  TrapSubscription a{config, client, counters, 1};
-  TrapSubscription b{config, client, counters, 2};
+  TrapSubscription a{config, client, counters, 1, [](TimePoint) {}};
+  TrapSubscription b{config, client, counters, 2, [](TimePoint) {}};
 };
 
 TEST_F(TrapSubscriptionTest, U31_EndedByTheLastLinkOfThePortThatNeedsIt) {
