@@ -17,6 +17,9 @@ namespace {
 /// The kernel puts at most 32 KiB of a list into one datagram.
 constexpr std::size_t kDatagramLen = 32'768;
 constexpr unsigned kDatagramsPerTurn = 64;
+/// The kernel holds a lock of its own while it makes a list, and other processes may cause losses.
+constexpr Duration kListInterval = std::chrono::seconds(1);
+constexpr Duration kListTimeout = std::chrono::seconds(10);
 
 struct ListRequest {
   nlmsghdr header;
@@ -25,7 +28,8 @@ struct ListRequest {
 
 }  // namespace
 
-Result<std::unique_ptr<InterfaceWatch>> InterfaceWatch::open(KernelInterfaces& interfaces) {
+Result<std::unique_ptr<InterfaceWatch>> InterfaceWatch::open(KernelInterfaces& interfaces,
+                                                             TimePoint now) {
   const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
   if (fd < 0) return fail(Errc::kUnavailable, "netlink socket: {}", std::strerror(errno));
   std::unique_ptr<InterfaceWatch> watch{new InterfaceWatch{fd, interfaces}};
@@ -34,7 +38,7 @@ Result<std::unique_ptr<InterfaceWatch>> InterfaceWatch::open(KernelInterfaces& i
   address.nl_groups = RTMGRP_LINK;
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return fail(Errc::kUnavailable, "bind of a netlink socket: {}", std::strerror(errno));
-  if (auto asked = watch->ask(); !asked) return tl::make_unexpected(asked.error());
+  if (auto asked = watch->ask(now); !asked) return tl::make_unexpected(asked.error());
   return watch;
 }
 
@@ -42,7 +46,8 @@ InterfaceWatch::~InterfaceWatch() {
   close(fd_);
 }
 
-Status InterfaceWatch::ask() {
+Status InterfaceWatch::ask(TimePoint now) {
+  asked_ = now;
   ListRequest request{};
   request.header.nlmsg_len = sizeof request;
   request.header.nlmsg_type = RTM_GETLINK;
@@ -54,7 +59,7 @@ Status InterfaceWatch::ask() {
   return fail(Errc::kUnavailable, "request for the list of interfaces: {}", std::strerror(errno));
 }
 
-Status InterfaceWatch::receive() {
+Status InterfaceWatch::receive(TimePoint now) {
   alignas(nlmsghdr) std::array<std::byte, kDatagramLen> buffer;
   for (unsigned i = 0; i < kDatagramsPerTurn; ++i) {
     sockaddr_nl from{};
@@ -76,7 +81,14 @@ Status InterfaceWatch::receive() {
     if ((message.msg_flags & MSG_TRUNC) != 0) interfaces_.lose();
     interfaces_.take(std::span{buffer}.first(static_cast<std::size_t>(len)));
   }
-  return interfaces_.needs_list() ? ask() : Status{};
+  if (interfaces_.listing() && now >= asked_ + kListTimeout) interfaces_.give_list_up();
+  return interfaces_.needs_list() && now >= asked_ + kListInterval ? ask(now) : Status{};
+}
+
+std::optional<TimePoint> InterfaceWatch::next_deadline() const {
+  if (interfaces_.listing()) return asked_ + kListTimeout;
+  if (interfaces_.needs_list()) return asked_ + kListInterval;
+  return std::nullopt;
 }
 
 }  // namespace ipoib::mgmt

@@ -42,6 +42,11 @@ T big_endian(std::span<const std::byte> octets, std::size_t at) {
   return value;
 }
 
+/// The end of a list carries a negative error number if it failed.
+bool is_error(std::span<const std::byte> end) {
+  return end.size() >= sizeof(std::int32_t) && read_at<std::int32_t>(end, 0) < 0;
+}
+
 std::string name_of(std::span<const std::byte> text) {
   std::string name;
   for (const std::byte octet : text) {
@@ -93,6 +98,11 @@ void KernelInterfaces::lose() {
   for (const auto& [index, interface] : interfaces_) changes_.push_back(interface);
 }
 
+void KernelInterfaces::give_list_up() {
+  listing_ = false;
+  needs_list_ = true;
+}
+
 void KernelInterfaces::take(std::span<const std::byte> datagram) {
   while (datagram.size() >= sizeof(nlmsghdr)) {
     const auto header = read_at<nlmsghdr>(datagram, 0);
@@ -104,10 +114,11 @@ void KernelInterfaces::take(std::span<const std::byte> datagram) {
       case RTM_NEWLINK: read_link(body, true); break;
       case RTM_DELLINK: read_link(body, false); break;
       case NLMSG_DONE:
-        if (of_list) end_list();
+        if (of_list && is_error(body)) give_list_up();
+        if (of_list && listing_) end_list();
         break;
       case NLMSG_ERROR:
-        if (of_list) listing_ = false;
+        if (of_list) give_list_up();
         break;
       default: break;
     }
@@ -149,6 +160,7 @@ void KernelInterfaces::remove(std::int32_t index) {
 void KernelInterfaces::end_list() {
   listing_ = false;
   if (needs_list_) return;
+  ++lists_;
   std::vector<std::int32_t> gone;
   for (const auto& [index, interface] : interfaces_)
     if (!listed_.contains(index)) gone.push_back(index);

@@ -48,6 +48,11 @@ class KernelInterfaces {
   void lose();
   /// True if a list is needed: the latest one is incomplete, or messages were lost after its begin.
   [[nodiscard]] bool needs_list() const { return needs_list_ && !listing_; }
+  [[nodiscard]] bool listing() const { return listing_; }
+  /// The list that began failed, or does not end: another is needed.
+  void give_list_up();
+  /// Number of complete lists.
+  [[nodiscard]] std::uint64_t lists() const { return lists_; }
 
   /// Interfaces at the place, by their index in the kernel.
   [[nodiscard]] std::vector<KernelInterface> at(const Place& place) const;
@@ -65,6 +70,7 @@ class KernelInterfaces {
   std::vector<KernelInterface> changes_;
   std::set<std::int32_t> listed_;
   std::uint32_t sequence_ = 0;
+  std::uint64_t lists_ = 0;
   bool listing_ = false;
   bool needs_list_ = true;
 };

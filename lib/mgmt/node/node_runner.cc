@@ -84,7 +84,7 @@ void NodeRunner::watch_kernel() {
     return l->config().shared_port == link::SharedPort::kAuto;
   };
   if (std::none_of(parts_.links.begin(), parts_.links.end(), wants)) return;
-  auto opened = InterfaceWatch::open(parts_.kernel_interfaces);
+  auto opened = InterfaceWatch::open(parts_.kernel_interfaces, parts_.now());
   const auto watched = opened ? loop_.events().watch((*opened)->fd(), EPOLLIN,
                                                      [this](std::uint32_t) { hear_kernel(); })
                               : Status{tl::make_unexpected(opened.error())};
@@ -101,7 +101,7 @@ void NodeRunner::watch_kernel() {
 
 void NodeRunner::hear_kernel() {
   const TimePoint t = parts_.now();
-  const Status received = kernel_->receive();
+  const Status received = kernel_->receive(t);
   for (const KernelInterface& changed : parts_.kernel_interfaces.take_changes())
     for (const auto& l : parts_.links) l->on_kernel_interface(changed, t);
   if (received) return;
@@ -180,6 +180,7 @@ void NodeRunner::run_timers() {
     }
   }
   if (due(parts_.punt->next_deadline())) parts_.punt->tick();
+  if (kernel_ && due(kernel_->next_deadline())) hear_kernel();
   balance_.advance(t);
   parts_.multicast->update_state(t);
   if (due(parts_.multicast->router().next_deadline())) parts_.multicast->router().tick(t);
@@ -227,6 +228,7 @@ bool NodeRunner::work_waiting() const {
 std::optional<TimePoint> NodeRunner::next_deadline() const {
   std::optional<TimePoint> deadline = parts_.multicast->router().next_deadline();
   deadline = earlier(deadline, parts_.punt->next_deadline());
+  if (kernel_) deadline = earlier(deadline, kernel_->next_deadline());
   for (const auto& h : parts_.hcas) deadline = earlier(deadline, h->next_deadline());
   for (const auto& slot : parts_.interfaces)
     deadline = earlier(deadline, slot->control->next_deadline());

@@ -8,8 +8,10 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <random>
 
@@ -193,6 +195,23 @@ TEST_F(KernelInterfacesTest, InterruptedListIsNotBelieved) {
   EXPECT_EQ(count(), 2U);
 }
 
+TEST_F(KernelInterfacesTest, FailedListIsNotBelieved) {
+  list_one();
+  Octets error;
+  append(error, std::int32_t{-EBUSY});
+  for (const std::uint16_t end : {std::uint16_t{NLMSG_DONE}, std::uint16_t{NLMSG_ERROR}}) {
+    all.begin_list(2);
+    all.take(message(end, error, 2, NLM_F_MULTI));
+    EXPECT_TRUE(all.needs_list()) << end;
+    EXPECT_EQ(count(), 1U) << "an interface that the list has not is still there";
+  }
+  all.begin_list(3);
+  EXPECT_TRUE(all.listing());
+  all.give_list_up();
+  EXPECT_TRUE(all.needs_list());
+  EXPECT_EQ(all.lists(), 1U);
+}
+
 TEST_F(KernelInterfacesTest, LossMayHideAChangeOfEachInterface) {
   list_one();
   all.lose();
@@ -263,10 +282,23 @@ TEST_F(PortUsers, U33_KeyDecidesForTheLink) {
 
 TEST(InterfaceWatch, ReadsTheListOfTheKernel) {
   KernelInterfaces all;
-  auto watch = InterfaceWatch::open(all);
+  const TimePoint now{};
+  auto watch = InterfaceWatch::open(all, now);
   if (!watch) GTEST_SKIP() << watch.error().what;
-  EXPECT_TRUE((*watch)->receive());
-  EXPECT_FALSE(all.needs_list());
+  EXPECT_EQ(all.lists(), 0U);
+  for (int i = 0; i < 1000 && all.lists() == 0; ++i) {
+    pollfd ready{(*watch)->fd(), POLLIN, 0};
+    poll(&ready, 1, 100);
+    EXPECT_TRUE((*watch)->receive(now));
+  }
+  EXPECT_EQ(all.lists(), 1U);
+  EXPECT_FALSE((*watch)->next_deadline());
+  all.lose();
+  EXPECT_EQ((*watch)->next_deadline(), now + 1s);
+  EXPECT_TRUE((*watch)->receive(now + 1ms));
+  EXPECT_TRUE(all.needs_list()) << "once a second at most";
+  EXPECT_TRUE((*watch)->receive(now + 1s));
+  EXPECT_TRUE(all.listing());
 }
 
 }  // namespace
