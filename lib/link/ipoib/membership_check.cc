@@ -21,11 +21,13 @@ MembershipCheck::~MembershipCheck() {
 }
 
 void MembershipCheck::start(const wire::Gid& mgid, const wire::Gid& port, TimePoint now) {
+  const TimePoint due = due_.value_or(kNever);
   stop();
   if (config_.membership_check <= Duration::zero()) return;
   mgid_ = mgid;
   port_ = port;
-  due_ = now + jitter_.around(interval_, kSpread);
+  // Confirmations of the membership may come as often as the checks.
+  due_ = std::min(due, now + jitter_.around(interval_, kSpread));
 }
 
 void MembershipCheck::stop() {
@@ -49,10 +51,18 @@ void MembershipCheck::tick(TimePoint now) {
 }
 
 void MembershipCheck::on_answer(const sa::Outcome& outcome, TimePoint now) {
-  if (outcome) interval_ = config_.membership_check;
-  if (outcome || !sa_says_no(outcome.error())) return;
+  if (outcome) {
+    if (interval_ == config_.membership_check) return;
+    interval_ = config_.membership_check;
+    due_ = now + jitter_.around(interval_, kSpread);
+    return;
+  }
+  if (!sa_says_no(outcome.error())) return;
+  const bool first = interval_ == config_.membership_check;
   interval_ = std::max(std::min(2 * interval_, config_.membership_refresh), interval_);
-  forgotten_(now);
+  const bool unknown =
+      outcome.error().status == static_cast<std::uint16_t>(wire::MadStatus::kSaNoRecords);
+  if (first && unknown) forgotten_(now);
 }
 
 }  // namespace ipoib::link

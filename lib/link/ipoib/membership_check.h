@@ -17,8 +17,8 @@ namespace ipoib::link {
 
 /// A query changes nothing at the SA and is cheap for it: with the usual interval, 1,000 links ask
 /// 333 times in a second. An SA that is silent is asked at that interval too, so that its return is
-/// noticed. One that denies each membership that it has just granted is asked less and less often,
-/// down to the interval of confirmations.
+/// noticed. One that does not show memberships, perhaps to trusted requests only, is asked less and
+/// less often, down to the interval of confirmations, and has forgotten the membership once at most.
 class MembershipCheck {
  public:
   using Forgotten = std::function<void(TimePoint now)>;

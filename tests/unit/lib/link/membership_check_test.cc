@@ -63,8 +63,12 @@ TEST(MembershipCheck, SaThatShowsNoMembershipIsAskedLessAndLess) {
   sim.sa.hides_members = true;
   sim.bring_up();
   sim.run_for(60s);
+  EXPECT_EQ(sim.link.counters().memberships_forgotten, 1U);
   sim.sa.checks.clear();
+  const auto joins = sim.sa.joins.size();
   sim.run_for(600s);
+  EXPECT_EQ(sim.link.counters().memberships_forgotten, 1U) << "nothing is restored in vain";
+  EXPECT_LE(sim.sa.joins.size() - joins, 12U) << "the usual confirmations";
   EXPECT_LE(sim.sa.checks.size(), 13U) << "as often as the membership is confirmed";
   EXPECT_EQ(sim.link.state(), State::kUp);
   sim.sa.hides_members = false;
@@ -75,16 +79,22 @@ TEST(MembershipCheck, SaThatShowsNoMembershipIsAskedLessAndLess) {
 }
 
 TEST(MembershipCheck, SaThatRefusesTheQuestionTellsNothing) {
-  SimIpoibLink sim;
-  sim.meddle = [](fabric::ReceivedMad& answer) {
-    auto mad = *wire::read<wire::SaMad>(answer.bytes);
-    if (mad.hdr.mad.method == static_cast<std::uint8_t>(wire::Method::kGetResp))
-      mad.hdr.mad.status.set(static_cast<std::uint16_t>(wire::MadStatus::kBusy));
-    return wire::write(std::span{answer.bytes}, 0, mad);
-  };
-  sim.start();
-  sim.run_for(60s);
-  EXPECT_EQ(sim.link.counters().memberships_forgotten, 0U);
+  for (const auto status : {wire::MadStatus::kBusy, wire::MadStatus::kSaRequestInvalid,
+                            wire::MadStatus::kSaInsufficientComponents}) {
+    SimIpoibLink sim;
+    bool refuses = false;
+    sim.meddle = [&](fabric::ReceivedMad& answer) {
+      auto mad = *wire::read<wire::SaMad>(answer.bytes);
+      if (refuses && mad.hdr.mad.method == static_cast<std::uint8_t>(wire::Method::kGetResp))
+        mad.hdr.mad.status.set(static_cast<std::uint16_t>(status));
+      return wire::write(std::span{answer.bytes}, 0, mad);
+    };
+    sim.bring_up();
+    refuses = true;
+    sim.run_for(20s);
+    EXPECT_FALSE(sim.sa.checks.empty());
+    EXPECT_EQ(sim.link.counters().memberships_forgotten, 0U);
+  }
 }
 
 // Groups, subscriptions and the broadcast group of two nodes are restored without any event.
