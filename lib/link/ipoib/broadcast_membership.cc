@@ -79,7 +79,7 @@ void BroadcastMembership::stop(TimePoint now) {
   check_.stop();
   due_.reset();
   reason_.clear();
-  if (!std::exchange(sa_registered_, false) || shares_port(config_, actions_)) return left(now);
+  if (!std::exchange(sa_registered_, false) || withhold_leave()) return left(now);
   state_ = State::kLeaving;
   due_ = now + kLeaveTimeout;
   transaction_ = sa_.submit(
@@ -95,13 +95,20 @@ void BroadcastMembership::stop(TimePoint now) {
   owner_.on_membership_changed(now);
 }
 
+/// Another user of the port needs the membership, which the SA would end for both of them.
+bool BroadcastMembership::withhold_leave() {
+  if (!shares_port(config_, actions_)) return false;
+  ++counters_.group_leaves_withheld;
+  return true;
+}
+
 /// The SA counts the port as a member under a former GID, or of a group that the finder has
 /// replaced. An SA that refuses has forgotten it.
 void BroadcastMembership::leave_former(TimePoint now) {
   const bool replaced = finder_ != nullptr && group_ != mgid();
   if (!sa_registered_ || (port_ == actions_.port().gid() && !replaced)) return;
   sa_registered_ = false;
-  if (shares_port(config_, actions_)) return;
+  if (withhold_leave()) return;
   sa_.submit(
       sa::leave_group(group_, port_, config_.pkey, wire::join_state::kFullMember),
       [](const auto&, TimePoint) {}, now);

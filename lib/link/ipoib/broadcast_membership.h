@@ -83,6 +83,7 @@ class BroadcastMembership {
   void try_later(TimePoint now);
   void give_reason(std::string reason, State state, TimePoint now);
   void left(TimePoint now);
+  [[nodiscard]] bool withhold_leave();
   void leave_former(TimePoint now);
   void cancel();
 

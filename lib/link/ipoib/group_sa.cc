@@ -17,6 +17,10 @@ constexpr Duration kAskInterval = std::chrono::seconds(1);
 /// Delay of the next attempt while too many requests are open.
 constexpr Duration kTurn = std::chrono::milliseconds(100);
 
+/// Groups that packets alone may have created, and that stay at the SA for another user of the port.
+/// Each takes one of the MLIDs of the fabric.
+constexpr std::size_t kMaxWithheldCreations = 256;
+
 constexpr std::uint16_t kInvalid = static_cast<std::uint16_t>(wire::MadStatus::kSaRequestInvalid);
 
 }  // namespace
@@ -145,6 +149,9 @@ void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) 
 /// Another user of the port may need the membership, which the SA would end for both of them.
 bool GroupTable::withhold_leave(GroupMembership& m) {
   if (!shares_membership(config_, actions_, m.bit)) return false;
+  const bool creates = m.bit == wire::join_state::kSendOnlyFullMember;
+  if (creates && withheld_creations_ >= kMaxWithheldCreations) return false;
+  if (creates) ++withheld_creations_;
   m.sa_registered = false;
   ++counters_.group_leaves_withheld;
   return true;

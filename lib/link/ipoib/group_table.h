@@ -151,6 +151,7 @@ class GroupTable final : public LinkGroups {
   RateLimiter queries_of_data_;
   std::vector<wire::Gid> to_move_;  ///< Groups whose queue pair is no longer that of the spread.
   std::size_t queries_ = 0;
+  std::size_t withheld_creations_ = 0;
   // Multicast router.
   sa::TransactionId listing_ = sa::kNoTransaction;
   TimePoint list_at_ = kNever;

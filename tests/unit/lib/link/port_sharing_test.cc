@@ -78,6 +78,22 @@ TEST_F(PortSharing, U33_LeavesNoGroupThatAnotherUserMayHaveJoined) {
     EXPECT_EQ(joined(group), kJoined) << group;
 }
 
+// Packets to ever new groups would otherwise take all MLIDs of the fabric.
+TEST_F(PortSharing, P16_FewGroupsThatPacketsCreatedStay) {
+  f.config.group.send_only = SendOnly::kFullMember;
+  f.config.group.send_idle = 1s;
+  bring_up(PortUser::kActive);
+  const auto before = f.members();
+  for (std::uint32_t i = 0; i < 600; ++i) {
+    node().send_ip(wire::IpAddr::v4(0xef03'0000 + i));
+    f.run_for(10ms);
+  }
+  f.run_for(10s);
+  EXPECT_EQ(f.members() - before, 256U);
+  EXPECT_EQ(node().link->counters().group_leaves_withheld, 256U);
+  stop();
+}
+
 TEST_F(PortSharing, U33_UserThatComesLaterIsSpared) {
   bring_up(PortUser::kNone);
   set_user(PortUser::kActive);
