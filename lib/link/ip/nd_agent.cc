@@ -219,6 +219,11 @@ bool NdAgent::is_router_anycast(const wire::IpAddr& addr) const {
 
 /// Each router answers at a time of its own, so that the host takes the first one (RFC 4861 §7.2.7).
 void NdAgent::answer_later(const Message& question, TimePoint now) {
+  const bool waits =
+      std::any_of(anycast_questions_.begin(), anycast_questions_.end(), [&](const auto& other) {
+        return other.second.src == question.src && other.second.target == question.target;
+      });
+  if (waits) return;
   if (anycast_questions_.size() >= kMaxAnycastQuestions) {
     ++counters_.unsent;
     return;
@@ -230,7 +235,7 @@ void NdAgent::answer_later(const Message& question, TimePoint now) {
 /// RFC 4861 §7.2.4; for an anycast address RFC 4861 §7.2.7.
 void NdAgent::answer(const Message& question, TimePoint now) {
   const bool anonymous = wire::is_unspecified(question.src);
-  const bool own = addresses_.state(question.target).has_value();
+  const bool own = addresses_.state(question.target) == AddressState::kReady;
   Message m;
   m.type = wire::Icmp6Type::kNeighbourAdvertisement;
   m.src = own ? question.target : addresses_.source_for(question.target).value_or(question.target);
@@ -375,7 +380,7 @@ void NdAgent::on_solicitation(const Message& m, TimePoint now) {
   const bool anonymous = wire::is_unspecified(m.src);
   if (state == AddressState::kTentative && anonymous) return on_conflict(m, m.target, now);
   const bool own = state == AddressState::kReady;
-  const bool anycast = !own && is_router_anycast(m.target);
+  const bool anycast = !state && is_router_anycast(m.target);
   const bool for_us = own || anycast;
   if (!anonymous && m.source_hw) learn(m.src, *m.source_hw, for_us && on_link(m.src), now);
   if (own) answer(m, now);
