@@ -113,7 +113,7 @@ std::optional<Reassembler::Whole> Reassembler::add(const Fragment& f, table::Int
     wire::append(whole_, f.payload);
     return complete(f.next_header_at, f.protocol, f.head_len, 1);
   }
-  const auto p = packet_of(f, now);
+  const auto p = packet_of(f, iface, now);
   const Place place = place_of(*p, f);
   const bool too_many = p->pieces.size() == kMaxFragments;
   if (place != Place::kFree || too_many) {
@@ -147,16 +147,20 @@ std::size_t Reassembler::waiting() const {
 }
 
 /// Returns the packet to which the fragment belongs, which may be a new one.
-Reassembler::Packets::iterator Reassembler::packet_of(const Fragment& f, TimePoint now) {
+Reassembler::Packets::iterator Reassembler::packet_of(const Fragment& f, table::InterfaceId iface,
+                                                      TimePoint now) {
+  const bool local = wire::is_link_local6(f.source) || wire::is_link_local6(f.destination);
+  const table::InterfaceId zone = local ? iface : table::kNoInterface;
   const std::uint8_t protocol = f.source.is_v4() ? f.protocol : std::uint8_t{0};
   const auto found = std::find_if(packets_.begin(), packets_.end(), [&](const Packet& p) {
     return p.id == f.id && p.source == f.source && p.destination == f.destination &&
-           p.protocol == protocol;
+           p.protocol == protocol && p.zone == zone;
   });
   if (found != packets_.end()) return found;
   Packet& p = packets_.emplace_back();
   p.source = f.source;
   p.destination = f.destination;
+  p.zone = zone;
   p.id = f.id;
   p.protocol = protocol;
   p.since = now;
@@ -194,27 +198,36 @@ void Reassembler::store(Packet& p, const Fragment& f, table::InterfaceId iface) 
   p.next_header = f.protocol;
 }
 
-/// Loses the oldest packets but `last` while they and it exceed a limit: those of its source first.
+/// Makes room for `last`: first its source loses what is beyond a limit, then all do.
 void Reassembler::make_room(const Packet& last) {
-  std::size_t packets_of_source = 0, octets_of_source = 0, octets = 0;
+  lose_oldest(last, true);
+  lose_oldest(last, false);
+}
+
+/// Loses the oldest packets except `last` while there are too many.
+void Reassembler::lose_oldest(const Packet& last, bool of_source_only) {
+  std::size_t packets = 0, octets = 0, all_octets = 0;
+  const auto counts = [&](const Packet& p) {
+    return !of_source_only || (p.source == last.source && p.zone == last.zone);
+  };
   for (const Packet& p : packets_) {
+    all_octets += p.memory;
+    if (!counts(p)) continue;
+    ++packets;
     octets += p.memory;
-    if (p.source != last.source) continue;
-    ++packets_of_source;
-    octets_of_source += p.memory;
   }
-  for (auto p = packets_.begin(); p != packets_.end();) {
+  const auto too_much = [&] {
+    const bool all = packets_.size() > kMaxPackets || all_octets > kMaxOctets;
+    const bool source = packets > kMaxPacketsOfSource || octets > kMaxOctetsOfSource;
+    // A source with several packets makes the room that it needs among all.
+    return of_source_only ? source || (all && packets > 1) : all;
+  };
+  for (auto p = packets_.begin(); p != packets_.end() && too_much();) {
     const auto old = p++;
-    const bool own = old->source == last.source;
-    const bool source_has_too_much =
-        packets_of_source > kMaxPacketsOfSource || octets_of_source > kMaxOctetsOfSource;
-    const bool all_have_too_much = packets_.size() > kMaxPackets || octets > kMaxOctets;
-    if (&*old == &last || !(all_have_too_much || (own && source_has_too_much))) continue;
+    if (&*old == &last || !counts(*old)) continue;
+    --packets;
     octets -= old->memory;
-    if (own) {
-      --packets_of_source;
-      octets_of_source -= old->memory;
-    }
+    all_octets -= old->memory;
     lose(old, Drop::kIpFragmentLimit);
   }
 }

@@ -86,6 +86,7 @@ class Reassembler {
   };
   struct Packet {
     wire::IpAddr source, destination;
+    table::InterfaceId zone;  ///< The interface of link-local addresses; else kNoInterface.
     std::uint32_t id;
     std::uint8_t protocol;  ///< 0 for IPv6, where fragments may name different ones.
     TimePoint since;
@@ -101,9 +102,11 @@ class Reassembler {
   using Packets = std::list<Packet>;  ///< In the order of their first arrival.
   enum class Place : std::uint8_t { kFree, kRepeated, kContradiction };
 
-  [[nodiscard]] Packets::iterator packet_of(const Fragment& f, TimePoint now);
+  [[nodiscard]] Packets::iterator packet_of(const Fragment& f, table::InterfaceId iface,
+                                            TimePoint now);
   [[nodiscard]] static Place place_of(const Packet& p, const Fragment& f);
   void make_room(const Packet& last);
+  void lose_oldest(const Packet& last, bool of_source_only);
   static void store(Packet& p, const Fragment& f, table::InterfaceId iface);
   std::optional<Whole> finish(Packets::iterator p);
   Whole complete(std::size_t next_header_at, std::uint8_t next_header, std::size_t head_len,

@@ -88,7 +88,7 @@ void PuntHandler::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
   if (const auto fragment = route::fragment_of(packet))
     deliver_fragment(m, *fragment, in);
   else
-    deliver_whole(m, packet, in);
+    deliver_whole(m, packet, in, false);
 }
 
 void PuntHandler::deliver_fragment(rte_mbuf* m, const route::Fragment& fragment,
@@ -96,12 +96,13 @@ void PuntHandler::deliver_fragment(rte_mbuf* m, const route::Fragment& fragment,
   const auto whole = fragments_.add(fragment, in.control->id(), now_);
   if (!whole) return rte_pktmbuf_free(m);
   counters_.joined += whole->fragments - 1;
-  deliver_whole(m, whole->packet, in);
+  deliver_whole(m, whole->packet, in, true);
 }
 
-/// `m`: the packet, or its last fragment.
-void PuntHandler::deliver_whole(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
-  const Drop verdict = answer(m, packet, in);
+/// `m`: the packet or, if it came in fragments, the last of them.
+void PuntHandler::deliver_whole(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in,
+                                bool in_fragments) {
+  const Drop verdict = answer(m, packet, in, in_fragments);
   if (verdict == Drop::kNone) return;
   in.drops.add(verdict);
   rte_pktmbuf_free(m);
@@ -121,15 +122,16 @@ void PuntHandler::packet_timed_out(table::InterfaceId iface, std::span<const std
   errors_.send(first, sender, interfaces_.find(iface), error, now_);
 }
 
-/// `m`: the packet that is answered, or a fragment of it.
-void PuntHandler::send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in) {
+/// `m`: the packet that is answered or, if it came in fragments, one of them.
+void PuntHandler::send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in,
+                              bool in_fragments) {
   if (answer.data() == rte_pktmbuf_mtod(m, const std::byte*)) {
     injector_.send_own(m, &in);
-  } else if (!is_v4(m) && route::fragment_of(data_of(m))) {
+  } else if (in_fragments && !is_v4(m)) {
     // The sender of an IPv6 packet fragments it. Each path carries the minimum MTU.
     const auto id = static_cast<std::uint32_t>(hash_(++fragmented_));
     for (const auto& part : route::fragments6(answer, wire::kMinIpv6Mtu, id))
-      injector_.send_own(part, &in);
+      if (!injector_.send_own(part, &in)) break;
     rte_pktmbuf_free(m);
   } else {
     injector_.send_own(answer, &in);
@@ -140,7 +142,8 @@ void PuntHandler::send_answer(rte_mbuf* m, std::span<const std::byte> answer, In
 
 /// Returns kNone if it took `m` to answer it; else the reason of its drop, and `m` stays the
 /// caller's.
-Drop PuntHandler::answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in) {
+Drop PuntHandler::answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in,
+                         bool in_fragments) {
   const wire::IpAddr sender = source_of(m);
   const bool to_group = wire::is_multicast(destination_of(m));
   const auto own = to_group ? in.source_for(sender) : destination_of(m);
@@ -149,7 +152,7 @@ Drop PuntHandler::answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot
   switch (answer.verdict) {
     case route::LocalVerdict::kEchoReply:
       if (to_group && !errors_.allow_reply(sender, now_)) return Drop::kPuntRateLimited;
-      send_answer(m, packet, in);
+      send_answer(m, packet, in, in_fragments);
       return Drop::kNone;
     case route::LocalVerdict::kError: errors_.send(packet, sender, &in, answer.error, now_); break;
     case route::LocalVerdict::kIgnore: break;

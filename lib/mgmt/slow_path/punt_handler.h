@@ -85,10 +85,12 @@ class PuntHandler final : route::FragmentSink {
   void packet_timed_out(table::InterfaceId iface, std::span<const std::byte> first) override;
   void deliver_local(rte_mbuf* m, InterfaceSlot& in);
   void deliver_fragment(rte_mbuf* m, const route::Fragment& fragment, InterfaceSlot& in);
-  void deliver_whole(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
+  void deliver_whole(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in,
+                     bool in_fragments);
   std::span<std::byte> in_one_piece(rte_mbuf* m);
-  Drop answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in);
-  void send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in);
+  Drop answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in, bool in_fragments);
+  void send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in,
+                   bool in_fragments);
   /// A sender of which at most so many packets are held has few.
   static constexpr std::uint32_t kFewHeld = 4;
   /// Number of held packets of the sender, or of senders that share its counter.

@@ -214,6 +214,16 @@ TEST_F(Fragments, P05_ManySourcesHaveALimitTogether) {
   EXPECT_EQ(reassembler_.waiting(), Reassembler::kMaxOctets / 66'408);
 }
 
+TEST_F(Fragments, P05_ASourceMakesTheRoomThatItNeedsAmongAll) {
+  const std::uint32_t others = Reassembler::kMaxPackets - 4;
+  for (std::uint32_t host = 1; host <= others; ++host) add(fragment4(ping4(3000, host), 0, 1480));
+  const Bytes packet = ping4(3000, 5000);
+  for (std::uint16_t id = 0; id < 100; ++id) add(fragment4(packet, 0, 1480, id));
+  EXPECT_EQ(reassembler_.waiting(), Reassembler::kMaxPackets);
+  for (std::uint32_t host = 1; host <= others; ++host)
+    EXPECT_FALSE(add(fragment4(ping4(3000, host), 1480, 1600)).empty()) << host;
+}
+
 TEST_F(Fragments, P05_APacketOfTooManyFragmentsIsLost) {
   const Bytes packet = ping4(65'535);
   for (std::size_t i = 0; i <= Reassembler::kMaxFragments; ++i) add(fragment4(packet, i * 8, 8));
