@@ -176,7 +176,8 @@ void add_node(Metrics& metrics, const MetricsSample& s, std::string_view version
       static_cast<double>(s.totals.multicast_routes));
   auto& refused = add_family(metrics, kCounter, "ipoib_membership_refused_total",
                              "Beyond a limit of IGMP and MLD: groups of an interface, groups of a "
-                             "host, sources of a group, and messages over the budget of records.");
+                             "host, sources of a group, messages over the budget of records, and "
+                             "groups without room for their entries.");
   for (const auto& [reason, n] : s.totals.membership_refused)
     add_series(refused, {{"reason", std::string{reason}}}, n);
   add_drops(

@@ -150,6 +150,7 @@ std::map<std::string_view, std::uint64_t> NodeCounters::membership_messages(
       n["reports_sent"] += host->counters().reports_sent;
       n["leaves_sent"] += host->counters().leaves_sent;
       n["queries_heard"] += host->counters().queries_heard;
+      n["queries_ignored"] += host->counters().queries_ignored;
     }
     if (const auto* members = router.membership(iface, family)) {
       n["queries_sent"] += members->counters().queries_sent;
@@ -195,7 +196,8 @@ std::map<std::string_view, std::uint64_t> NodeCounters::membership_refused() con
   return {{"groups", sum.groups_refused},
           {"host_groups", sum.host_groups_refused},
           {"sources", sum.sources_refused},
-          {"over_budget", sum.over_budget}};
+          {"over_budget", sum.over_budget},
+          {"entries", parts_.multicast->router().table().counters().entries_refused}};
 }
 
 NodeTotals NodeCounters::totals() const {

@@ -24,6 +24,8 @@ namespace {
 constexpr Duration kUnsolicitedInterval = std::chrono::seconds(1);
 /// Answers to queries of version 1, which name no time. Source: RFC 3376 §8.3.
 constexpr Duration kResponseInterval = std::chrono::seconds(10);
+/// Shortest delay of an answer, for queries that demand none.
+constexpr Duration kMinDelay = std::chrono::milliseconds(100);
 /// Octets of the records in one packet, so that IPv4 packets fit 576 octets and IPv6 packets 1,280.
 constexpr std::size_t kMaxRecords4 = 536;
 constexpr std::size_t kMaxRecords6 = 1'200;
@@ -61,6 +63,10 @@ bool GroupReporter::is_reported(const IpAddr& group) {
 Duration GroupReporter::up_to(Duration max) {
   return Duration{std::uniform_int_distribution<Duration::rep>{
       0, std::max<Duration::rep>(max.count(), 0)}(random_)};
+}
+
+Duration GroupReporter::delay(Duration max_response) {
+  return std::max<Duration>(up_to(max_response), kMinDelay);
 }
 
 // --- This node's groups ---
@@ -156,16 +162,21 @@ void GroupReporter::on_query(const MembershipQuery& query, TimePoint now) {
   tick(now);
   ++counters_.queries_heard;
   if (!up_) return;
+  const bool general = wire::is_any_address(query.group);
+  if (!queries_.allow(now) || (general && !general_queries_.allow(now))) {
+    ++counters_.queries_ignored;
+    return;
+  }
   note_querier(query, now);
   follow_version(now);
-  if (!wire::is_any_address(query.group)) {
+  if (!general) {
     const auto it = groups_.find(query.group);
     if (it != groups_.end() && !it->second.filter.nothing())
       answer_later(query.group, it->second, query, now);
   } else if (version_ != MembershipVersion::kV3) {
     for (auto& [group, entry] : groups_) answer_later(group, entry, query, now);
   } else if (!groups_.empty()) {
-    const TimePoint when = now + up_to(query.max_response);
+    const TimePoint when = now + delay(query.max_response);
     general_at_ = general_at_ ? std::min(*general_at_, when) : when;
   }
 }
@@ -181,7 +192,7 @@ void GroupReporter::answer_later(const IpAddr& group, Entry& entry, const Member
                                  TimePoint now) {
   const Duration max =
       version_ == MembershipVersion::kV1 ? kResponseInterval : Duration{query.max_response};
-  TimePoint when = now + up_to(max);
+  TimePoint when = now + delay(max);
   if (general_at_ && *general_at_ <= when) return;
   const Sources sources = version_ == MembershipVersion::kV3 ? query.sources : Sources{};
   const bool whole = sources.empty() || (entry.answer_at && entry.asked.empty()) ||

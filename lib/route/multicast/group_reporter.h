@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/rate_limiter.h"
 #include "lib/route/multicast/multicast_group.h"
 #include "lib/route/multicast/multicast_sender.h"
 #include "lib/wire/igmp_mld.h"
@@ -22,9 +23,10 @@ namespace ipoib::route {
 enum class IpFamily : std::uint8_t { kIpv4, kIpv6 };
 
 struct ReporterCounters {
-  std::uint64_t reports_sent = 0;   ///< Packets with reports of any version.
-  std::uint64_t leaves_sent = 0;    ///< IGMPv2 Leave Group and MLDv1 Done.
-  std::uint64_t queries_heard = 0;  ///< Also this node's own ones.
+  std::uint64_t reports_sent = 0;     ///< Packets with reports of any version.
+  std::uint64_t leaves_sent = 0;      ///< IGMPv2 Leave Group and MLDv1 Done.
+  std::uint64_t queries_ignored = 0;  ///< Beyond the limits of their rate.
+  std::uint64_t queries_heard = 0;    ///< Also this node's own ones.
 };
 
 /// Groups of this node on one link in one family. Nothing is sent while the link is down. Filters
@@ -45,6 +47,8 @@ class GroupReporter {
   /// All groups are reported again when the link comes up, and queriers are forgotten.
   void set_up(bool up, TimePoint now);
 
+  /// Queries may be forged: each is answered after a tenth of a second at least, and those beyond 100
+  /// a second, or 10 general ones, are ignored.
   void on_query(const wire::MembershipQuery& query, TimePoint now);
 
   void tick(TimePoint now);
@@ -90,6 +94,8 @@ class GroupReporter {
   void send_old_report(const wire::IpAddr& group, bool leave);
   void send_packet(const wire::MembershipReport& report);
   [[nodiscard]] Duration up_to(Duration max);
+  /// Returns the delay of an answer, at random.
+  [[nodiscard]] Duration delay(Duration max_response);
 
   const table::InterfaceId iface_;
   const IpFamily family_;
@@ -110,6 +116,8 @@ class GroupReporter {
       wire::MembershipVersion::kV3;  ///< version() of the last event.
   TimePoint v1_until_ = TimePoint::min();
   TimePoint v2_until_ = TimePoint::min();
+  RateLimiter queries_{std::chrono::milliseconds(10), 100};
+  RateLimiter general_queries_{std::chrono::milliseconds(100), 10};
   ReporterCounters counters_;
 };
 

@@ -178,10 +178,12 @@ void MulticastTable::drop_idle(const IpAddr& addr, const Group& group) {
   groups_.erase(addr);
 }
 
-/// Installs entries that had no room, if there are fewer entries than before.
+/// Installs entries that had no room, if there are fewer entries than before: those of as many groups
+/// as there is room for, since many groups may wait.
 void MulticastTable::use_room(std::size_t before, TimePoint now) {
-  if (entries_ >= before || refused_.empty()) return;
-  for (const IpAddr& waiting : std::exchange(refused_, {})) {
+  if (entries_ >= before) return;
+  while (entries_ < config_.max_entries && !refused_.empty()) {
+    const IpAddr waiting = refused_.extract(refused_.begin()).value();
     Group& other = groups_[waiting];
     install(waiting, other, wanted(waiting, other), now);
   }

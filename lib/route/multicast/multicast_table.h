@@ -65,7 +65,7 @@ struct MulticastTableConfig {
 };
 
 struct MulticastTableCounters {
-  std::uint64_t entries_refused = 0;
+  std::uint64_t entries_refused = 0;  ///< Times that a group found no room for an entry.
   std::uint64_t seen_refused = 0;
 };
 

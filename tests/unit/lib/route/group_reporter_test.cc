@@ -125,6 +125,27 @@ TEST_F(ReporterTest, P06_AJoinAndALeaveAreReportedRobustnessTimes) {
   EXPECT_EQ(r->counters().queries_heard, 1U);
 }
 
+// Each host of a link can send queries that demand an answer at once.
+TEST_F(ReporterTest, P16_ForgedQueriesAreAnsweredAtALimitedRate) {
+  for (const MembershipVersion version : {kV3, MembershipVersion::kV2}) {
+    start();
+    for (int i = 0; i < 4; ++i) join(("239.1.1." + std::to_string(i)).c_str());
+    run(seconds(10));
+    take();
+    for (int i = 0; i < 10'000; ++i) {
+      query(version, i % 2 == 0 ? "" : "239.1.1.1", {}, milliseconds(0));
+      run(milliseconds(1));
+    }
+    const std::size_t texts = take().size();
+    EXPECT_GE(texts, 40U);
+    EXPECT_LE(texts, 10 * 10 * 4 + 10 * 10 + 100) << "ten seconds, four groups";
+    EXPECT_GT(r->counters().queries_ignored, 8'000U);
+    query(version, "239.1.1.2");
+    run(seconds(11));
+    EXPECT_FALSE(take().empty());
+  }
+}
+
 TEST_F(ReporterTest, P06_SeveralGroupsShareAPacket) {
   start();
   join("239.1.1.1");

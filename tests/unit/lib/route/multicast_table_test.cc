@@ -205,6 +205,21 @@ TEST_F(MulticastTableTest, EntriesAreBoundedAndComeWhenThereIsRoom) {
   EXPECT_EQ(t->counters().seen_refused, 1U);
 }
 
+// A link that goes down gives the room of its groups to those that wait, one group at a time.
+TEST_F(MulticastTableTest, P16_ManyGroupsThatWaitTakeTheRoomAsItComes) {
+  make({.max_entries = 1'000});
+  const auto group = [](std::uint32_t i) { return IpAddr::v4(0xef01'0000 + i); };
+  for (std::uint32_t i = 0; i < 3'000; ++i) t->set_filter(1, group(i), {true, {}}, now);
+  EXPECT_EQ(sink.entries.size(), 1'000U);
+  const auto before = t->counters().entries_refused;
+  EXPECT_EQ(before, 2'500U) << "a group has an entry for each of two interfaces";
+  t->set_filter(1, group(0), {}, now);
+  EXPECT_EQ(sink.entries.size(), 1'000U);
+  EXPECT_EQ(t->counters().entries_refused, before) << "only groups with room were looked at";
+  for (std::uint32_t i = 1; i < 2'500; ++i) t->set_filter(1, group(i), {}, now);
+  EXPECT_EQ(sink.entries.size(), 1'000U) << "those of the groups that are left";
+}
+
 TEST_F(MulticastTableTest, AnInterfaceThatGoesTakesAllWithIt) {
   ASSERT_TRUE(add("239.1.1.1/32", kAny, 0, {1}));
   ASSERT_TRUE(t->listen(1, ip("224.0.0.1"), now));
