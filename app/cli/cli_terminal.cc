@@ -27,8 +27,6 @@ constexpr std::size_t kMaxRead = 1024;
 /// librte_cmdline silently truncates longer lines; RDLINE_BUF_SIZE of DPDK 22.11.
 constexpr std::size_t kMaxLine = 512;
 constexpr std::size_t kMaxTypedAhead = 4096;
-/// Octets that a terminal takes without blocking once it is writable.
-constexpr std::size_t kPrintedAtOnce = 512;
 constexpr unsigned kPrintsInATurn = 16;
 constexpr char kCtrlC = '\x03';
 
@@ -143,15 +141,16 @@ Instruction make_instruction(std::span<Token> tokens) {
 }
 
 /// Opens the terminal or pipe of `fd` again: the new file description can be non-blocking without
-/// an effect on other users of the old one. Files and sockets are duplicated. Returns -1 on failure.
+/// an effect on other users of the old one. Returns -1 on failure, such as for the terminal of
+/// another user.
 int open_again(int fd) {
+  const auto path = fmt::format("/proc/self/fd/{}", fd);
+  return open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+bool is_pipe_or_terminal(int fd) {
   struct stat is {};
-  if (fstat(fd, &is) == 0 && (S_ISFIFO(is.st_mode) || S_ISCHR(is.st_mode))) {
-    const auto path = fmt::format("/proc/self/fd/{}", fd);
-    const int again = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (again >= 0) return again;
-  }
-  return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  return fstat(fd, &is) == 0 && (S_ISFIFO(is.st_mode) || S_ISCHR(is.st_mode));
 }
 
 bool has_room(int fd) {
@@ -210,7 +209,12 @@ Result<std::unique_ptr<Terminal>> Terminal::create(Cli& cli, mgmt::EventLoop& ev
   // librte_cmdline gets no input descriptor, so that it does not close `in`. It waits for its output
   // descriptor, so it gets a pipe that always has room; cmdline_free() closes that end.
   std::array<int, 2> editor{-1, -1};
-  t->out_ = open_again(out);
+  if (is_pipe_or_terminal(out)) t->out_ = open_again(out);
+  if (t->out_ < 0) {
+    t->out_ = fcntl(out, F_DUPFD_CLOEXEC, 0);
+    // A terminal may block: writable, it has room for an octet.
+    if (is_pipe_or_terminal(out)) t->printed_at_once_ = 1;
+  }
   if (t->bindings_->instructions[0] != nullptr && t->out_ >= 0 &&
       pipe2(editor.data(), O_NONBLOCK | O_CLOEXEC) == 0) {
     t->editor_out_ = editor[0];
@@ -327,7 +331,7 @@ bool Terminal::print() {
     }
     if (unprinted_.empty()) return !answer_;
     if (!has_room(out_)) return false;
-    const auto n = write(out_, unprinted_.data(), std::min(kPrintedAtOnce, unprinted_.size()));
+    const auto n = write(out_, unprinted_.data(), std::min(printed_at_once_, unprinted_.size()));
     if (n >= 0) {
       unprinted_.erase(0, static_cast<std::size_t>(n));
     } else if (errno == EAGAIN || errno == EINTR) {

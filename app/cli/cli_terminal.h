@@ -33,6 +33,9 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
 
  private:
+  /// Octets that a terminal takes without blocking once it is writable.
+  static constexpr std::size_t kPrintedAtOnce = 512;
+
   struct Bindings;
 
   Terminal(Cli& cli, mgmt::EventLoop& events, int in, std::function<void()> on_end,
@@ -64,6 +67,7 @@ class Terminal {
   mgmt::EventLoop& events_;
   int in_;
   int out_ = -1;
+  std::size_t printed_at_once_ = kPrintedAtOnce;
   int editor_out_ = -1;  ///< Reads the output of the line editor.
   std::function<void()> on_end_;
   std::function<void()> settle_log_;
