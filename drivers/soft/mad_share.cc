@@ -19,16 +19,10 @@ std::uint32_t held(const std::atomic<std::uint32_t>& in,
 
 }  // namespace
 
-void MadShare::Counts::add(const Buckets& b, std::uint32_t n) noexcept {
-  add_to(senders[b.sender], n);
-  add_to(kinds[b.kind], n);
+void MadShare::Counts::add(const Mad& mad, std::uint32_t n) noexcept {
+  add_to(senders[mad.slid], n);
+  add_to(kinds[kind_of(mad)], n);
   add_to(all, n);
-}
-
-MadShare::Buckets MadShare::buckets_of(const Mad& mad) const noexcept {
-  constexpr std::uint64_t kSender = 1ULL << 32, kKind = 2ULL << 32;
-  const auto kind = static_cast<std::uint64_t>(mad.mgmt_class) << 8 | mad.method;
-  return {.sender = hash_(kSender | mad.slid) % kBuckets, .kind = hash_(kKind | kind) % kBuckets};
 }
 
 std::uint32_t MadShare::taken() const noexcept {
@@ -40,22 +34,22 @@ Drop MadShare::take(const Mad& mad) noexcept {
   const std::uint32_t nb_taken = taken();
   if (nb_taken >= places_) return Drop::kIbMadOverflow;
   const std::uint32_t nb_free = places_ - nb_taken;
-  const Buckets b = buckets_of(mad);
-  if (2 * held(in_.senders[b.sender], out_.senders[b.sender]) >= nb_free ||
-      held(in_.kinds[b.kind], out_.kinds[b.kind]) >= nb_free)
+  const std::size_t kind = kind_of(mad);
+  if (2 * held(in_.senders[mad.slid], out_.senders[mad.slid]) >= nb_free ||
+      held(in_.kinds[kind], out_.kinds[kind]) >= nb_free)
     return Drop::kIbMadShare;
-  in_.add(b, 1);
+  in_.add(mad, 1);
   return Drop::kNone;
 }
 
 void MadShare::undo(const Mad& mad) noexcept {
   expects_worker();
-  in_.add(buckets_of(mad), -1U);
+  in_.add(mad, -1U);
 }
 
 void MadShare::give_back(const Mad& mad) noexcept {
   expects_management();
-  out_.add(buckets_of(mad), 1);
+  out_.add(mad, 1);
 }
 
 }  // namespace ipoib::soft

@@ -12,14 +12,13 @@
 #include <span>
 
 #include "lib/base/drop.h"
-#include "lib/base/keyed_hash.h"
 #include "lib/wire/mad.h"
 
 namespace ipoib::soft {
 
 /// The worker that has QP1 puts MADs into the ring, the management lcore takes them out. Each writes
-/// counters of its own, and no one waits. Senders and kinds count in buckets, by a keyed hash: a
-/// stranger cannot choose the ones it shares one with.
+/// counters of its own, and no one waits. Each sender and each kind has counters of its own, so that
+/// none shares those of a flood; they take 1 MiB.
 class MadShare {
  public:
   struct Mad {
@@ -30,7 +29,7 @@ class MadShare {
   };
 
   /// `places`: those of the ring.
-  MadShare(std::uint32_t places, std::uint64_t seed) noexcept : places_{places}, hash_{seed} {}
+  explicit MadShare(std::uint32_t places) noexcept : places_{places} {}
 
   /// Worker. Takes a place for a MAD. kIbMadOverflow: there is none. kIbMadShare: its sender has at
   /// least half as many places as are free, or its kind as many.
@@ -44,22 +43,20 @@ class MadShare {
   [[nodiscard]] std::uint32_t taken() const noexcept;
 
  private:
-  static constexpr std::size_t kBuckets = 256;  ///< For senders, and as many for kinds.
-  struct Buckets {
-    std::size_t sender, kind;
-  };
-  /// Counters run on without end; their difference is what is held.
+  /// Counters run on without end; their difference is the number that is held.
   struct Counts {
-    std::array<std::atomic<std::uint32_t>, kBuckets> senders{}, kinds{};
+    std::array<std::atomic<std::uint32_t>, 65'536> senders{};  ///< The index is the LID.
+    std::array<std::atomic<std::uint32_t>, 65'536> kinds{};    ///< The index is kind_of().
     std::atomic<std::uint32_t> all{0};
 
-    void add(const Buckets& b, std::uint32_t n) noexcept;
+    void add(const Mad& mad, std::uint32_t n) noexcept;
   };
 
-  [[nodiscard]] Buckets buckets_of(const Mad& mad) const noexcept;
+  [[nodiscard]] static std::size_t kind_of(const Mad& mad) noexcept {
+    return std::size_t{mad.mgmt_class} << 8 | mad.method;
+  }
 
   std::uint32_t places_;
-  KeyedHash hash_;
   alignas(64) Counts in_;   ///< Written by the worker.
   alignas(64) Counts out_;  ///< Written by the management lcore.
 };

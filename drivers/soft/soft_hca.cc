@@ -166,8 +166,7 @@ SoftHca::SoftHca(const SoftHcaConfig& config, std::unique_ptr<fabric::PortManage
       groups_{grace_, secret_seed()},
       mads_out_{std::move(mads_out)},
       mads_in_{std::move(mads_in)},
-      mad_share_{std::make_unique<MadShare>(
-          SoftMadPort::kRingSize, config.mad_share_seed ? *config.mad_share_seed : secret_seed())},
+      mad_share_{std::make_unique<MadShare>(SoftMadPort::kRingSize)},
       rings_{std::move(rings)},
       mad_port_{config_.attr, config.icrc, config.pool, config_.control_pool,
                 *mads_out_,   *mads_in_,   *mad_share_, config.doorbell != nullptr},

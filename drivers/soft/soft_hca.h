@@ -60,8 +60,6 @@ struct SoftHcaConfig {
   std::uint32_t message_mbufs = 16'384;
   bool icrc = true;                        ///< False: sent as zero and not checked.
   std::optional<std::uint32_t> first_qpn;  ///< First QPN of UD queue pairs; none: random.
-  /// Seed of the hash by which senders and kinds of MADs share buckets; none: secret_seed().
-  std::optional<std::uint64_t> mad_share_seed;
   /// Quiescent states of the workers; the management lcore is not registered in it. Null: the
   /// caller is the only thread.
   rte_rcu_qsbr* qsbr = nullptr;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
 
 namespace ipoib::soft {
@@ -21,7 +22,7 @@ struct MadShareTest : testing::Test {
     for (unsigned i = 0; i < n; ++i) taken += share.take(mad_of(i)) == Drop::kNone ? 1 : 0;
     return taken;
   }
-  MadShare share{kPlaces, 42};
+  MadShare share{kPlaces};
 };
 
 TEST_F(MadShareTest, P16_OneSenderHoldsAThird) {
@@ -61,6 +62,28 @@ TEST_F(MadShareTest, P16_PlacesComeBack) {
   EXPECT_EQ(share.taken(), 0U);
 }
 
+/// No other sender, and no other kind, counts with those of a flood.
+TEST_F(MadShareTest, P16_NoOtherSharesTheCountersOfAFlood) {
+  EXPECT_EQ(flood(5000, [](unsigned) { return kSaGet; }), 342U);
+  for (unsigned slid = 0; slid < 65'536; ++slid) {
+    if (slid == kSaGet.slid) continue;
+    const MadShare::Mad mad{static_cast<std::uint16_t>(slid), 7, 3};
+    ASSERT_EQ(share.take(mad), Drop::kNone) << slid;
+    share.undo(mad);
+  }
+  const auto of_others = [](unsigned i) {
+    return MadShare::Mad{static_cast<std::uint16_t>(100 + i), 3, 1};
+  };
+  flood(5000, of_others);
+  for (unsigned kind = 0; kind < 65'536; ++kind) {
+    const MadShare::Mad mad{8, static_cast<std::uint8_t>(kind >> 8),
+                            static_cast<std::uint8_t>(kind)};
+    if (mad.mgmt_class == 3 && mad.method == 1) continue;
+    ASSERT_EQ(share.take(mad), Drop::kNone) << kind;
+    share.undo(mad);
+  }
+}
+
 /// Strangers who are everyone and send everything fill the queue, and it never overflows.
 TEST_F(MadShareTest, P16_AFullQueueIsAnOverflow) {
   const auto mad = [](unsigned i) {
@@ -71,9 +94,9 @@ TEST_F(MadShareTest, P16_AFullQueueIsAnOverflow) {
   EXPECT_EQ(share.taken(), taken);
   EXPECT_LE(taken, kPlaces);
   EXPECT_NE(share.take(kCm), Drop::kNone);
-  MadShare small{1, 42};
-  EXPECT_EQ(small.take(kCm), Drop::kNone);
-  EXPECT_EQ(small.take(kSaGet), Drop::kIbMadOverflow);
+  const auto small = std::make_unique<MadShare>(1U);
+  EXPECT_EQ(small->take(kCm), Drop::kNone);
+  EXPECT_EQ(small->take(kSaGet), Drop::kIbMadOverflow);
 }
 
 /// The worker takes places while the management lcore gives others back.
