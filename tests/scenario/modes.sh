@@ -7,11 +7,11 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 fwd() { cli "$1" "show fwd json" | json "d['$2']"; }
-# lost NODE: prints the packets of the link that were counted as lost. Packets that hosts send by themselves are not
-# counted, nor frames that the bridge floods to other ports than the destination's.
+# lost NODE: prints the packets of the link that were counted as lost. Packets that hosts and nodes send by themselves are
+# not counted, nor frames that the bridge floods to other ports than the destination's.
 lost() {
   cli "$1" "show drops json" | json "sum(x['packets'] for x in d
-    if x['where'] != 'eth0' and x['reason'] not in ('ib_lid', 'ip_multicast'))"
+    if x['where'] not in ('eth0', 'node') and x['reason'] not in ('ib_lid', 'ip_multicast', 'group_absent'))"
 }
 generated_all() { (($(fwd a generated) >= $1)); }
 accounted() { (($(fwd a generated) == $(fwd b consumed) + $(lost a) + $(lost b))); }
