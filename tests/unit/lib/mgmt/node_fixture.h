@@ -124,14 +124,20 @@ struct NodeFixture : testing::Test {
   void give(rte_ring* ring, std::span<const std::byte> octets) {
     ASSERT_EQ(rte_ring_enqueue(ring, test::mbuf_of(outside_pool, octets)), 0);
   }
-  /// Returns the next frame of the EtherType; discards others.
+  /// Returns the next frame of the EtherType; discards others, and IGMP, which a node sends at times
+  /// of its own.
   std::vector<std::byte> take(rte_ring* ring, std::uint16_t ether_type) {
+    const auto is_igmp = [](std::span<const std::byte> octets) {
+      const auto ip = wire::read<wire::Ipv4Hdr>(octets, 14);
+      return wire::read<wire::Be16>(octets, 12)->host() == 0x0800 && ip &&
+             ip->protocol == static_cast<std::uint8_t>(wire::IpProto::kIgmp);
+    };
     std::vector<std::byte> frame;
     EXPECT_TRUE(eventually([&] {
       rte_mbuf* const m = test::next_of(ring);
       if (m == nullptr) return false;
       frame = test::take(m);
-      return wire::read<wire::Be16>(frame, 12)->host() == ether_type;
+      return wire::read<wire::Be16>(frame, 12)->host() == ether_type && !is_igmp(frame);
     }));
     return frame;
   }
