@@ -15,16 +15,20 @@ constexpr Duration kSharedInterval = std::chrono::seconds(5);
 constexpr Duration kPerGroup = std::chrono::milliseconds(10);
 constexpr std::uint64_t kUniversalAndGroupBits = 0x0300'0000'0000'0000;
 
+/// The other user, as configured or as seen.
+PortUser user_of(const LinkConfig& config, const LinkActions& actions) {
+  if (config.shared_port == SharedPort::kAuto) return actions.port_user();
+  return config.shared_port == SharedPort::kYes ? PortUser::kActive : PortUser::kNone;
+}
+
 }  // namespace
 
 bool has_port_user(const LinkConfig& config, const LinkActions& actions) {
-  if (config.shared_port != SharedPort::kAuto) return config.shared_port == SharedPort::kYes;
-  return actions.port_user() != PortUser::kNone;
+  return user_of(config, actions) != PortUser::kNone;
 }
 
 bool shares_port(const LinkConfig& config, const LinkActions& actions) {
-  if (config.shared_port != SharedPort::kAuto) return config.shared_port == SharedPort::kYes;
-  return actions.port_user() == PortUser::kActive;
+  return user_of(config, actions) == PortUser::kActive;
 }
 
 bool shares_membership(const LinkConfig& config, const LinkActions& actions, std::uint8_t bit) {
