@@ -48,6 +48,13 @@ class Groups : public ::testing::Test {
     node(i).send_ip(ip(group));
     pass(then);
   }
+  /// Node 0 sends to new groups, `most` of them, until its table of 128 groups is full.
+  void fill_table(std::uint32_t most, Duration each) {
+    for (std::uint32_t i = 0; i < most && node(0).link->groups(f.now).size() < 128; ++i) {
+      node(0).send_ip(wire::IpAddr::v4(0xef03'0000 + i));
+      f.run_for(each);
+    }
+  }
   /// The node asks the SA for something that its link did not want.
   void ask(std::size_t i, const sa::Request& request, Duration then = {}) {
     node(i).client->submit(
@@ -905,10 +912,7 @@ TEST_F(Groups, P16_TheRoutersThatAGroupDependsOnMakeNoRoom) {
   f.run_for(300ms);
   node(0).link->send_to_group(ip("ff02::abcd"), packet, f.now);
   f.run_for(100ms);
-  for (std::uint32_t i = 0; i < 200 && node(0).link->groups(f.now).size() < 128; ++i) {
-    node(0).send_ip(wire::IpAddr::v4(0xef03'0000 + i));
-    f.run_for(10ms);
-  }
+  fill_table(200, 10ms);
   f.run_for(3s);
   node(0).send_ip(ip("ff05::abcd"));
   node(0).send_ip(wire::IpAddr::v4(0xef04'0000));
@@ -927,10 +931,7 @@ TEST_F(Groups, M07_AbsentGroupsLeaveRoomForCreatedOnes) {
   f.config.group.max_groups = 64;
   f.config.group.multicast_router = true;
   bring_up(2);
-  for (std::uint32_t i = 0; i < 300 && node(0).link->groups(f.now).size() < 128; ++i) {
-    node(0).send_ip(wire::IpAddr::v4(0xef03'0000 + i));
-    f.run_for(5ms);
-  }
+  fill_table(300, 5ms);
   f.run_for(4s);
   join(1, kGlobal, 1s);
   EXPECT_TRUE(row(0, kGlobal).routed);
