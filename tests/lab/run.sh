@@ -8,7 +8,8 @@ root=$(cd ../.. && pwd)
 
 "$root/config/setup.sh" test || exit 1
 [[ -n ${IPOIB_BUILD:-} ]] || "$root/config/build.sh" build -Dtests=true -- app/dpdk-ipoib \
-  tests/lab/umad2sim_guard.so tests/lab/conformance/conformance tests/lab/conformance/sa_load || exit 1
+  tests/lab/umad2sim_guard.so tests/lab/conformance/conformance tests/lab/conformance/sa_load \
+  tests/lab/port_user || exit 1
 
 pid=
 interrupted() {
