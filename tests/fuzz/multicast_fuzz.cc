@@ -93,17 +93,22 @@ class Deliveries final : public DeliverySink {
 
 class Sender final : public MulticastSender {
  public:
-  /// Expects valid queries to groups, and nothing else.
+  /// Expects valid queries, and reports of groups that this node receives.
   void send(InterfaceId iface, std::vector<std::byte> packet) override {
     require(iface < kInterfaces && !packet.empty());
     const bool v4 = std::to_integer<unsigned>(packet[0]) >> 4 == 4;
     const auto parsed = v4 ? wire::parse_igmp(packet) : wire::parse_mld(packet);
-    require(parsed.has_value() && std::holds_alternative<wire::MembershipQuery>(parsed->message));
-    require(wire::is_multicast(parsed->dst));
+    require(parsed.has_value() && wire::is_multicast(parsed->dst));
+    if (const auto* report = std::get_if<wire::MembershipReport>(&parsed->message))
+      for (const wire::MembershipRecord& record : report->records) {
+        require(GroupReporter::is_reported(record.group));
+        require(received.contains({iface, record.group}));
+      }
     ++sent;
   }
 
   std::size_t sent = 0;
+  std::set<std::pair<InterfaceId, IpAddr>> received;  ///< Groups that this node received once.
 };
 
 MembershipConfig membership() {
@@ -258,10 +263,12 @@ class Harness {
   }
 
   void listen(InterfaceId iface, const IpAddr& g) {
-    if (router_.table().listen(iface, g, now_)) ++listens_[{iface, g}];
+    if (!router_.listen(iface, g, now_)) return;
+    ++listens_[{iface, g}];
+    sender_.received.insert({iface, g});
   }
   void unlisten(InterfaceId iface, const IpAddr& g) {
-    router_.table().unlisten(iface, g, now_);
+    router_.unlisten(iface, g, now_);
     if (const auto it = listens_.find({iface, g}); it != listens_.end() && --it->second == 0)
       listens_.erase(it);
   }
@@ -287,12 +294,13 @@ class Harness {
     const unsigned out = in.octet();
     for (InterfaceId i = 0; i < kInterfaces + 1; ++i)
       if ((out >> i & 1) != 0) route.out.push_back(i);
-    (void)router_.table().add_static(route, now_);
+    sender_.received.insert({iface, route.groups.addr});
+    (void)router_.add_static(route, now_);
   }
   void remove_route(unsigned which) {
     const auto routes = router_.table().static_routes();
     if (routes.empty()) return;
-    require(router_.table().remove_static(routes[which % routes.size()], now_).has_value());
+    require(router_.remove_static(routes[which % routes.size()], now_).has_value());
   }
 
   void pass(Duration d) {
@@ -349,7 +357,7 @@ class Harness {
   void clear() {
     while (!router_.table().static_routes().empty()) remove_route(0);
     for (const auto& [key, n] : listens_)
-      for (unsigned i = 0; i < n; ++i) router_.table().unlisten(key.first, key.second, now_);
+      for (unsigned i = 0; i < n; ++i) router_.unlisten(key.first, key.second, now_);
     for (InterfaceId i = 0; i < kInterfaces; ++i) router_.remove_interface(i, now_);
     pass(211s);  // Records of seen packets expire.
   }
