@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <span>
 
@@ -12,9 +13,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace ipoib::test {
 
-/// Aborts if the property does not hold. libFuzzer keeps the input.
-inline void require(bool holds) {
-  if (!holds) std::abort();
+/// Prints the place of the call and aborts if the property does not hold. libFuzzer keeps the input.
+inline void require(bool holds, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  if (holds) return;
+  std::fprintf(stderr, "%s:%d: the property does not hold\n", file, line);
+  std::abort();
 }
 
 inline std::span<const std::byte> input(const std::uint8_t* data, std::size_t size) {
