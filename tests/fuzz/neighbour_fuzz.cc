@@ -283,7 +283,12 @@ class Harness {
   }
   void remove(unsigned option, const wire::IpAddr& addr) {
     changes_anything_ = true;
-    if ((option & 1) != 0) return port_.flush();
+    // A removed neighbour that other hosts speak of again has not been used since.
+    if ((option & 1) != 0) {
+      touched_.clear();
+      return port_.flush();
+    }
+    touched_.erase(addr);
     if (port_.remove_neighbour(addr)) statics_.erase(addr);
   }
   void gateway(unsigned option, const wire::IpAddr& addr) {
