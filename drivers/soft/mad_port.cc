@@ -11,10 +11,12 @@
 #include "lib/base/contract.h"
 #include "lib/fabric/ring_ptr.h"
 #include "lib/wire/icrc/icrc.h"
+#include "lib/wire/smp.h"
 
 namespace ipoib::soft {
 namespace {
 
+constexpr std::uint32_t kSmiQpn = 0;
 constexpr std::uint32_t kGsiQpn = 1;
 static_assert(SoftMadPort::kFrameLen >= kMinEthFrame && wire::kMadLen % 4 == 0,
               "a MAD needs no padding");
@@ -51,15 +53,17 @@ Status SoftMadPort::send(const fabric::MadAddress& to,
                 to.sl);
   if (port_.state != fabric::PortState::kActive)
     return fail(Errc::kUnavailable, "MAD to LID {:#06x}: the port is not active", to.lid);
-  const Result<std::uint16_t> pkey = own_pkey(to.pkey);
+  // SMPs are in no partition.
+  const Result<std::uint16_t> pkey =
+      to.qpn == kSmiQpn ? Result<std::uint16_t>{wire::kDefaultPkey} : own_pkey(to.pkey);
   if (!pkey) return tl::make_unexpected(pkey.error());
 
-  if (is_own_lid(port_, to.lid) && to.qpn == kGsiQpn) {
+  if (is_own_lid(port_, to.lid) && to.qpn <= kGsiQpn) {
     if (local_.size() >= kRingSize)
       return fail(Errc::kUnavailable, "the queue of MADs of the port to itself is full ({})",
                   local_.size());
     fabric::ReceivedMad& local = local_.emplace_back();
-    local.from = {.lid = port_.lid, .sl = to.sl, .qpn = kGsiQpn, .pkey = *pkey};
+    local.from = {.lid = port_.lid, .sl = to.sl, .qpn = to.qpn, .pkey = *pkey};
     std::copy(mad.begin(), mad.end(), local.bytes.begin());
     return {};
   }
@@ -84,12 +88,13 @@ void SoftMadPort::fill(rte_mbuf* m, const fabric::MadAddress& to, std::uint16_t 
                        std::span<const std::byte, wire::kMadLen> mad) {
   AhTemplate head;
   make_template(port_, {.dlid = to.lid, .sl = to.sl, .dgid = {}}, head);
-  // MigReq is 0 on QP1.
+  const bool smp = to.qpn == kSmiQpn;
+  // MigReq is 0 on QP0 and QP1.
   const UdWords ud{.op_flags_pkey = UdWords::send_only(0, 0, pkey),
                    .resv_dest_qp = wire::Be32{to.qpn & 0xff'ffff},
                    .ack_psn = wire::Be32{psn_++ & 0xff'ffff},
-                   .qkey = wire::Be32{wire::kGsiQkey},
-                   .resv_src_qp = wire::Be32{kGsiQpn}};
+                   .qkey = wire::Be32{smp ? 0 : wire::kGsiQkey},
+                   .resv_src_qp = wire::Be32{smp ? kSmiQpn : kGsiQpn}};
   auto* frame = reinterpret_cast<std::byte*>(rte_pktmbuf_append(m, kFrameLen));
   std::memcpy(frame, head.head.data(), kLocalHeadLen);
   std::memcpy(frame + kLocalHeadLen, &ud, sizeof(ud));
@@ -98,6 +103,7 @@ void SoftMadPort::fill(rte_mbuf* m, const fabric::MadAddress& to, std::uint16_t 
   constexpr std::size_t kIbaLen = kFrameLen - sizeof(EthHdr);
   auto* lrh = reinterpret_cast<wire::Lrh*>(frame + sizeof(EthHdr));
   lrh->resv_pktlen.set(kIbaLen / 4);
+  if (smp) lrh->vl_lver = wire::kManagementVl << 4;
   const std::uint32_t icrc =
       icrc_ ? wire::icrc({frame + sizeof(EthHdr), kIbaLen - wire::kIcrcLen}) : 0;
   std::memcpy(frame + kFrameLen - wire::kIcrcLen, &icrc, wire::kIcrcLen);
@@ -105,6 +111,17 @@ void SoftMadPort::fill(rte_mbuf* m, const fabric::MadAddress& to, std::uint16_t 
 
 std::optional<fabric::ReceivedMad> SoftMadPort::receive() {
   expects_management();
+  for (unsigned i = 0; i < kSmpsPerCall; ++i) {
+    auto mad = next();
+    if (!mad || !agent_.serves(*mad)) return mad;
+    // A full queue loses the answer; the subnet manager retries.
+    static_cast<void>(send({.lid = mad->from.lid, .sl = mad->from.sl, .qpn = kSmiQpn},
+                           wire::bytes_of(agent_.answer(*mad))));
+  }
+  return std::nullopt;
+}
+
+std::optional<fabric::ReceivedMad> SoftMadPort::next() {
   if (!local_.empty()) {
     const fabric::ReceivedMad local = local_.front();
     local_.pop_front();

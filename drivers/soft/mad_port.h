@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// QP1 of a software HCA: one ring carries MADs as whole frames to the worker that has QP1,
+// QP0 and QP1 of a software HCA: one ring carries MADs as whole frames to the worker that has QP1,
 // another one carries received frames back.
 #pragma once
 
@@ -15,15 +15,19 @@
 
 #include "drivers/soft/mad_share.h"
 #include "drivers/soft/soft_frame.h"
+#include "drivers/soft/subnet_agent.h"
 #include "lib/fabric/hca.h"
 #include "lib/fabric/qp1.h"
 #include "lib/wire/icrc/icrc.h"
 
 namespace ipoib::soft {
 
-/// Management lcore only.
+/// SMPs go to QP0 and come from it, and the port's subnet management agent answers those of its subnet
+/// manager. Management lcore only.
 class SoftMadPort final : public fabric::MadPort {
  public:
+  /// SMPs that one call of receive() answers.
+  static constexpr unsigned kSmpsPerCall = 8;
   /// MADs queued per direction; a power of two.
   static constexpr unsigned kRingSize = 1024;
   /// Octets of a frame that holds a MAD.
@@ -43,12 +47,14 @@ class SoftMadPort final : public fabric::MadPort {
         reserve_{reserve},
         to_wire_{to_wire},
         from_wire_{from_wire},
-        share_{share} {}
+        share_{share},
+        agent_{port} {}
   ~SoftMadPort() override;
 
   /// kUnavailable while the port is not active. A MAD to the port's own LID is received here
   /// without touching the wire.
   Status send(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) override;
+  /// Empty also if pending() MADs were SMPs for the agent, which has answered them.
   std::optional<fabric::ReceivedMad> receive() override;
   [[nodiscard]] bool polled() const override { return !doorbell_; }
   [[nodiscard]] bool pending() const override {
@@ -58,7 +64,10 @@ class SoftMadPort final : public fabric::MadPort {
   [[nodiscard]] fabric::NamedCounters counters() const override { return {}; }
   [[nodiscard]] std::string problem() const override { return {}; }
 
+  [[nodiscard]] SubnetAgent& agent() { return agent_; }
+
  private:
+  [[nodiscard]] std::optional<fabric::ReceivedMad> next();
   [[nodiscard]] Result<std::uint16_t> own_pkey(std::uint16_t pkey) const;
   [[nodiscard]] std::uint16_t matching_pkey(std::uint16_t pkey) const;
   void fill(rte_mbuf* m, const fabric::MadAddress& to, std::uint16_t pkey,
@@ -72,6 +81,7 @@ class SoftMadPort final : public fabric::MadPort {
   rte_ring& to_wire_;
   rte_ring& from_wire_;
   MadShare& share_;
+  SubnetAgent agent_;
   std::uint32_t psn_ = 0;
   std::deque<fabric::ReceivedMad> local_;
 };

@@ -381,6 +381,8 @@ std::optional<fabric::PortEvent> SoftHca::next_event() {
   expects_management();
   poll_link_status();
   if (manager_) on_manager_events();
+  if (mad_port_.agent().take_reregister(config_.tsc(), config_.tsc_hz))
+    events_.add(fabric::PortEvent::kClientReregister);
   return events_.next();
 }
 

@@ -51,7 +51,8 @@ struct UdDatapathConfig {
   std::uint64_t rate_burst_tsc = 0;           ///< RateBucket::kBurstMs on that clock.
   /// Whole frames to send; the worker is the only consumer. Null: this is not worker 0.
   rte_ring* mads_out = nullptr;
-  /// Checked frames for QP1; the worker is the only producer. Null: QP1 is not on this datapath.
+  /// Checked frames for QP0 and QP1; the worker is the only producer. Null: they are not on this
+  /// datapath.
   rte_ring* mads_in = nullptr;
   MadShare* mad_share = nullptr;  ///< The places of mads_in; not null if that is not.
   Doorbell* doorbell = nullptr;   ///< Rung for MADs and queue events; null: management polls.

@@ -15,6 +15,7 @@
 #include "lib/fabric/segments.h"
 #include "lib/wire/icrc/icrc.h"
 #include "lib/wire/mad.h"
+#include "lib/wire/smp.h"
 
 namespace ipoib::soft {
 
@@ -36,7 +37,7 @@ struct RxFrame {
   std::size_t end;         ///< End of the ICRC, from the Ethernet header.
   std::size_t payload_at;  ///< From the Ethernet header.
   std::size_t payload_len;
-  SoftUdQueue* queue;                     ///< Unicast, passed multicast; null: QP1, members.
+  SoftUdQueue* queue;                     ///< Unicast, passed multicast; null: QP0, QP1, members.
   std::span<SoftUdQueue* const> members;  ///< Multicast; empty: unicast.
   Takers* takers;                         ///< Takers among `members`; shared by the burst.
 };
@@ -46,6 +47,7 @@ namespace {
 constexpr std::size_t kRxPrefetchAhead = 4;
 constexpr std::size_t kImmDtLen = 4;
 constexpr std::size_t kFastPayloadAt = kLocalHeadLen + sizeof(UdWords);
+constexpr std::uint32_t kSmiQpn = 0;
 constexpr std::uint32_t kGsiQpn = 1;
 constexpr auto kUdSendOnly = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnly);
 constexpr auto kUdSendOnlyImm = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnlyImm);
@@ -101,7 +103,7 @@ inline Drop check_transport(const RxTable& table, RxFrame& f) noexcept {
   if (f.ud->tver() != 0) return Drop::kIbVersion;
   const std::uint32_t qpn = f.ud->dest_qp();
   f.queue = table.queue(qpn);
-  const bool mad = qpn == kGsiQpn;
+  const bool mad = qpn <= kGsiQpn;
   if (f.members.empty() ? f.queue == nullptr && !mad : qpn != wire::kMulticastQpn)
     return Drop::kIbQpn;
   const std::uint8_t opcode = f.ud->opcode();
@@ -147,6 +149,9 @@ Drop check_group_keys(RxFrame& f, const SoftUdQueue* sender) noexcept {
 inline Drop check_keys(const RxTable& table, RxFrame& f, const SoftUdQueue* sender) noexcept {
   if (f.queue != nullptr) return check_queue_keys(*f.queue, *f.ud);
   if (!f.members.empty()) return check_group_keys(f, sender);
+  // QP0 has no keys, and only VL15 leads to it (IBA vol 1 §9.6.1).
+  if (f.ud->dest_qp() == kSmiQpn)
+    return f.lrh->vl() == wire::kManagementVl ? Drop::kNone : Drop::kIbQpn;
   if (!table.matches_any_pkey(f.ud->pkey())) return Drop::kIbPkey;
   return f.ud->qkey.host() == wire::kGsiQkey ? Drop::kNone : Drop::kIbQkey;
 }
@@ -428,7 +433,8 @@ void UdDatapath::sort_one(rte_mbuf* m, RxFrame& f, const RxTable& table, Origin 
     return drop(m, Drop::kIbIcrc);
   if (f.queue != nullptr) return deliver(*f.queue, m, f);
   if (!f.members.empty()) return deliver_to_group(m, f);
-  if (config_.mads_in == nullptr) return drop(m, Drop::kIbQpn);  // QP1 is not on this datapath
+  if (config_.mads_in == nullptr)
+    return drop(m, Drop::kIbQpn);  // QP0 and QP1 are not on this datapath
   deliver_mad(m, f);
 }
 
@@ -501,7 +507,7 @@ unsigned UdDatapath::worker_of(const UdWords& ud, const RxTable& table) const no
     const ConnectedPort* const connected = connected_.load(std::memory_order_acquire);
     return connected != nullptr ? connected->worker_of(ud.dest_qp()) : config_.worker;
   }
-  if (ud.dest_qp() == kGsiQpn) return 0;
+  if (ud.dest_qp() <= kGsiQpn) return 0;
   const RxTable::QueueSlot& found = table.find(ud.dest_qp());
   return found.queue != nullptr ? found.worker : config_.worker;
 }

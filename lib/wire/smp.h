@@ -14,6 +14,8 @@ namespace ipoib::wire {
 
 inline constexpr std::uint8_t kSmpClassVersion = 1;
 inline constexpr std::uint16_t kPermissiveLid = 0xffff;
+/// Virtual lane of SMPs, and of nothing else.
+inline constexpr std::uint8_t kManagementVl = 15;
 /// Direction bit in the status of a directed-route SMP: the SMP returns to the requester.
 inline constexpr std::uint16_t kSmpReturning = 0x8000;
 
@@ -71,6 +73,9 @@ struct NodeInfo {
 static_assert(WireRecord<NodeInfo> && sizeof(NodeInfo) == 40 &&
               offsetof(NodeInfo, partition_cap) == 28);
 
+/// Bit of PortInfo.CapabilityMask: the port takes requests for client reregistration.
+inline constexpr std::uint32_t kReregistrationSupported = 1U << 25;
+
 /// PortInfo. Source: IBA vol 1 §14.2.5.6.
 struct PortInfo {
   Be64 m_key;
@@ -95,7 +100,10 @@ struct PortInfo {
   Be16 mkey_violations;
   Be16 pkey_violations;
   Be16 qkey_violations;
-  std::array<std::uint8_t, 12> more;
+  std::uint8_t guid_cap;
+  std::uint8_t reregister_timeout;  ///< ClientReregister:1, MulticastPKeyTrapSuppression:2,
+                                    ///< SubnetTimeOut:5.
+  std::array<std::uint8_t, 10> more;
   std::uint8_t speed_ext_active;  ///< LinkSpeedExtActive:4, LinkSpeedExtSupported:4.
   std::uint8_t speed_ext_enabled;
 
@@ -105,10 +113,16 @@ struct PortInfo {
   [[nodiscard]] constexpr std::uint8_t mtu_cap() const noexcept { return init_mtu_cap & 0x0f; }
   /// Code of the MTU that the subnet manager has set for the link, at most the MTUCap of both ends.
   [[nodiscard]] constexpr std::uint8_t neighbor_mtu() const noexcept { return mtu_sm_sl >> 4; }
+  /// In a Set: clients of the port must register at the subnet administrator again.
+  [[nodiscard]] constexpr bool client_reregister() const noexcept {
+    return (reregister_timeout & 0x80) != 0;
+  }
+  constexpr void set_client_reregister() noexcept { reregister_timeout |= 0x80; }
 };
 static_assert(WireRecord<PortInfo> && sizeof(PortInfo) == 64 && offsetof(PortInfo, lid) == 16 &&
               offsetof(PortInfo, width_active) == 31 && offsetof(PortInfo, mtu_sm_sl) == 36 &&
               offsetof(PortInfo, init_mtu_cap) == 41 && offsetof(PortInfo, pkey_violations) == 46 &&
+              offsetof(PortInfo, reregister_timeout) == 51 &&
               offsetof(PortInfo, speed_ext_active) == 62);
 
 /// One block of the P_Key table; 0 is an empty entry. The attribute modifier is the block number.
