@@ -27,7 +27,9 @@ sa::AdministratorConfig administrator_config(const SubnetConfig& subnet,
   sa::AdministratorConfig config;
   config.gid = port.gid();
   config.lid = port.lid;
-  if (port.link_layer == fabric::LinkLayer::kEthernet) config.elsewhere_lid = fabric::kElsewhereLid;
+  const bool by_gid = port.link_layer == fabric::LinkLayer::kEthernet;
+  if (by_gid) config.elsewhere_lid = fabric::kElsewhereLid;
+  config.manages_ports = !by_gid;
   config.mtu = wire::mtu_code(subnet.mtu);
   config.rate = wire::rate_code(subnet.rate);
   config.qkey = subnet.qkey;
@@ -83,6 +85,11 @@ Status HcaInstance::renew_administrator() {
   auto made = sa::Administrator::create(administrator_config(*subnet_, port));
   if (!made) return tl::make_unexpected(made.error());
   administrator.emplace(std::move(*made));
+  if (!by_gid)
+    log(LogArea::kSa, LogLevel::kNotice,
+        "hca {}: the subnet administrator knows no ports yet; it waits for their requests, ARP and "
+        "ND, and requests reregistration from ports in no group",
+        config.name);
   return {};
 }
 
@@ -103,6 +110,9 @@ void HcaInstance::receive(TimePoint now, const NodeClock& clock) {
     switch (wire::MgmtClass{header->mgmt_class}) {
       case wire::MgmtClass::kSubnAdm: receive_sa(*mad, *header, now); break;
       case wire::MgmtClass::kComMgt: connections.on_mad(*mad, now); break;
+      case wire::MgmtClass::kSubnLid:
+        if (!administrator || !administrator->on_smp(*mad, now)) ++unknown_mads;
+        break;
       default: ++unknown_mads;
     }
   }

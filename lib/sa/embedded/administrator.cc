@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "lib/base/log.h"
 #include "lib/sa/embedded/inform.h"
 #include "lib/sa/embedded/membership.h"
 #include "lib/sa/embedded/paths.h"
 #include "lib/sa/sa_mad.h"
 #include "lib/wire/iba.h"
+#include "lib/wire/ipoib.h"
 
 namespace ipoib::sa {
 namespace {
@@ -21,6 +23,9 @@ using wire::SaMad;
 constexpr std::uint16_t kUdMulticastSupported = 1U << 9;
 constexpr std::uint32_t kSendOnlyFullMemberSupported = 1U << 12;
 constexpr std::uint32_t kRespTime = 16;  ///< 268 ms.
+/// Log lines about ports that other hosts can cause.
+constexpr Duration kLogInterval = std::chrono::seconds(1);
+constexpr std::uint32_t kLogBurst = 8;
 
 /// The records of an answer with status 0.
 struct Records {
@@ -169,6 +174,22 @@ SaMad with_records(const SaMad& request, const Records& records) {
   return mad;
 }
 
+wire::Smp port_info_request() {
+  return wire::smp_get(wire::MgmtClass::kSubnLid, wire::SmpAttr::kPortInfo, 0, 0);
+}
+
+/// Returns a Set of a port's own PortInfo, with the request for reregistration. The states of the
+/// port stay as they are.
+wire::Smp reregister_request(wire::PortInfo info) {
+  info.speed_state &= 0xf0;
+  info.phys_down &= 0x0f;
+  info.set_client_reregister();
+  wire::Smp smp = port_info_request();
+  smp.mad.method = static_cast<std::uint8_t>(Method::kSet);
+  static_cast<void>(wire::write(std::span{smp.data}, 0, info));
+  return smp;
+}
+
 bool is_table(const SaMad& request) {
   return request.hdr.mad.method == static_cast<std::uint8_t>(Method::kGetTable);
 }
@@ -213,7 +234,11 @@ Result<Administrator> Administrator::create(const AdministratorConfig& config) {
 }
 
 Administrator::Administrator(const AdministratorConfig& config)
-    : subnet_{config}, tables_{config.tables}, reporter_{config.reports} {
+    : subnet_{config},
+      tables_{config.tables},
+      reporter_{config.reports},
+      smps_{config.smps},
+      log_limit_{kLogInterval, kLogBurst} {
   subnet_.ports.add_own(config.gid, config.lid);
   for (const Partition& p : config.partitions) subnet_.ports.add_partition(config.gid, p.pkey);
   create_broadcast_groups(subnet_);
@@ -306,7 +331,9 @@ void Administrator::report_events(TimePoint now) {
     if (!in) {  // The next port with this LID has not subscribed.
       subnet_.subscriptions.drop_port(e.lid);
       reporter_.forget_port(e.lid);
+      smps_.forget(e.lid);
     }
+    if (e.kind != PortChange::Kind::kOutOfService) look_at(e.gid, now);
     if (e.kind == PortChange::Kind::kMoved) continue;
     report(notice(in ? wire::Trap::kGidInService : wire::Trap::kGidOutOfService, e.gid),
            std::nullopt, now);
@@ -330,13 +357,57 @@ void Administrator::report(const wire::Notice& notice, std::optional<std::uint16
   }
 }
 
+/// Reads the PortInfo of a port that has become known, or has moved.
+void Administrator::look_at(const wire::Gid& gid, TimePoint now) {
+  const Port* port = subnet_.ports.find(gid);
+  if (!subnet_.config.manages_ports || port == nullptr) return;
+  smps_.post(port->lid, port_info_request(), now);
+}
+
+bool Administrator::on_smp(const fabric::ReceivedMad& mad, TimePoint now) {
+  const auto smp = *wire::read<wire::Smp>(mad.bytes);
+  const auto method = smps_.take(mad.from.lid, smp, now);
+  if (!method) return false;
+  const Port* port = subnet_.ports.at(mad.from.lid);
+  if (port == nullptr) return true;
+  if (smp.mad.status.host() != 0)
+    log_unregistered(port->lid, "it refuses subnet management", now);
+  else if (*method == Method::kGet)
+    on_port_info(*port, *wire::read<wire::PortInfo>(smp.data), now);
+  else if (log_limit_.allow(now))
+    log(LogArea::kSa, LogLevel::kNotice,
+        "port {} at LID {} was in no group; it was requested to register again",
+        wire::to_string(port->gid), port->lid);
+  return true;
+}
+
+void Administrator::on_port_info(const Port& port, const wire::PortInfo& info, TimePoint now) {
+  if (subnet_.groups.is_member_somewhere(port.gid)) return;
+  if ((info.capability_mask.host() & wire::kReregistrationSupported) == 0)
+    return log_unregistered(port.lid, "it does not take requests for reregistration", now);
+  smps_.post(port.lid, reregister_request(info), now);
+}
+
+/// Logs that a port in no group is left to itself.
+void Administrator::log_unregistered(std::uint16_t lid, std::string_view reason, TimePoint now) {
+  const Port* port = subnet_.ports.at(lid);
+  if (port == nullptr || subnet_.groups.is_member_somewhere(port->gid)) return;
+  if (!log_limit_.allow(now)) return;
+  log(LogArea::kSa, LogLevel::kNotice,
+      "port {} at LID {} is in no group, and {}: waiting until it registers by itself",
+      wire::to_string(port->gid), lid, reason);
+}
+
 void Administrator::tick(TimePoint now, const MadSender& send) {
   tables_.tick(now, send);
   for (const Subscriber& dead : reporter_.tick(now, send)) subnet_.subscriptions.drop(dead);
+  for (const std::uint16_t lid : smps_.tick(now, send))
+    log_unregistered(lid, "it does not answer subnet management", now);
 }
 
 std::optional<TimePoint> Administrator::next_deadline() const {
-  return earlier(tables_.next_deadline(), reporter_.next_deadline());
+  return earlier(earlier(tables_.next_deadline(), reporter_.next_deadline()),
+                 smps_.next_deadline());
 }
 
 std::uint64_t AdministratorCounters::ended() const {

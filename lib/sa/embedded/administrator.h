@@ -9,8 +9,10 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "lib/base/clock.h"
+#include "lib/base/rate_limiter.h"
 #include "lib/base/result.h"
 #include "lib/fabric/qp1.h"
 #include "lib/sa/client.h"
@@ -46,6 +48,11 @@ struct AdministratorCounters {
 /// those of the default partition and of ports to all subscribers, because their MADs travel in the
 /// default partition, which all ports share. A subscription ends with an unsubscription, when its
 /// port loses the LID, or when Reports are not acknowledged.
+///
+/// A port that becomes known and is in no group has registered with an administrator that has lost its
+/// state: this one's predecessor. If the administrator manages ports, it then acts as their subnet
+/// manager and requests client reregistration (IBA vol 1 §14.2.5.6). Ports that do not answer SMPs, or
+/// do not take such a request, register when they notice the loss by themselves.
 class Administrator {
  public:
   /// kInvalidArgument names the error in the configuration.
@@ -72,8 +79,11 @@ class Administrator {
   /// starts again learns by it of hosts that do not know of its start, and thus do not register.
   void overhear(const wire::Gid& port, std::uint16_t lid, std::uint16_t pkey, TimePoint now);
 
-  /// Sends the MADs that are due: segments of tables, Reports, retransmissions. `send` must not
-  /// call answer() before it returns.
+  /// Takes an SMP. False: it is not the answer to one of the administrator's own requests.
+  [[nodiscard]] bool on_smp(const fabric::ReceivedMad& mad, TimePoint now);
+
+  /// Sends the MADs that are due: segments of tables, Reports, SMPs, retransmissions. `send` must not
+  /// call answer() or on_smp() before it returns.
   void tick(TimePoint now, const MadSender& send);
   /// The time at which tick() has work: the latest `now` passed in, so at once, while MADs wait.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
@@ -82,6 +92,7 @@ class Administrator {
   [[nodiscard]] const AdministratorCounters& counters() const { return counters_; }
   [[nodiscard]] const TableSender& tables() const { return tables_; }
   [[nodiscard]] const Reporter& reporter() const { return reporter_; }
+  [[nodiscard]] const SmpRequester& smps() const { return smps_; }
   [[nodiscard]] const SubscriptionTable& subscriptions() const { return subnet_.subscriptions; }
   /// For `show sa`: groups with their members, and learned ports.
   [[nodiscard]] const std::map<wire::Gid, McGroup>& groups() const { return subnet_.groups.all(); }
@@ -97,10 +108,15 @@ class Administrator {
                                           TimePoint now);
   void report_events(TimePoint now);
   void report(const wire::Notice& notice, std::optional<std::uint16_t> pkey, TimePoint now);
+  void look_at(const wire::Gid& port, TimePoint now);
+  void on_port_info(const Port& port, const wire::PortInfo& info, TimePoint now);
+  void log_unregistered(std::uint16_t lid, std::string_view reason, TimePoint now);
 
   Subnet subnet_;
   TableSender tables_;
   Reporter reporter_;
+  SmpRequester smps_;
+  RateLimiter log_limit_;
   AdministratorCounters counters_;
 };
 

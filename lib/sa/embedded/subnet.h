@@ -13,6 +13,7 @@
 #include "lib/sa/embedded/groups.h"
 #include "lib/sa/embedded/ports.h"
 #include "lib/sa/embedded/reporter.h"
+#include "lib/sa/embedded/smp_requester.h"
 #include "lib/sa/embedded/subscriptions.h"
 #include "lib/sa/embedded/table_sender.h"
 #include "lib/wire/gid.h"
@@ -54,6 +55,10 @@ struct AdministratorConfig {
   std::size_t max_answer_octets = 16U << 20;  ///< Octets of records in one table.
   TableSenderConfig tables{};
   ReporterConfig reports{};
+  /// Reads the PortInfo of each port that becomes known, and requests client reregistration from
+  /// those in no group. The ports must be addressed by LID, and name this port as their subnet manager.
+  bool manages_ports = false;
+  SmpRequesterConfig smps{};
 };
 
 struct Subnet {
