@@ -382,10 +382,24 @@ bool Administrator::on_smp(const fabric::ReceivedMad& mad, TimePoint now) {
 }
 
 void Administrator::on_port_info(const Port& port, const wire::PortInfo& info, TimePoint now) {
-  if (subnet_.groups.is_member_somewhere(port.gid)) return;
+  const bool registered = subnet_.groups.is_member_somewhere(port.gid);
+  take_mtu(port, info.neighbor_mtu(), now);
+  if (registered) return;
   if ((info.capability_mask.host() & wire::kReregistrationSupported) == 0)
     return log_unregistered(port.lid, "it does not take requests for reregistration", now);
   smps_.post(port.lid, reregister_request(info), now);
+}
+
+/// Takes the MTU of a port, which may have joined groups of a larger one.
+void Administrator::take_mtu(const Port& port, std::uint8_t mtu, TimePoint now) {
+  if (wire::mtu_octets(mtu) == 0) return;
+  subnet_.ports.set_mtu(port.gid, mtu);
+  const std::size_t left = subnet_.groups.remove_from_larger(port.gid, mtu);
+  if (left != 0 && log_limit_.allow(now))
+    log(LogArea::kSa, LogLevel::kNotice,
+        "port {} at LID {} has MTU {}; removed from {} groups of a larger one",
+        wire::to_string(port.gid), port.lid, wire::mtu_octets(mtu), left);
+  report_events(now);
 }
 
 /// Logs that a port in no group is left to itself.

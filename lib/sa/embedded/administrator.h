@@ -49,6 +49,9 @@ struct AdministratorCounters {
 /// default partition, which all ports share. A subscription ends with an unsubscription, when its
 /// port loses the LID, or when Reports are not acknowledged.
 ///
+/// If the administrator manages ports, it knows their MTU soon after they become known. A port is then in
+/// no group of a larger MTU, and has no path of one.
+///
 /// A port that becomes known and is in no group has registered with an administrator that has lost its
 /// state: this one's predecessor. If the administrator manages ports, it then acts as their subnet
 /// manager and requests client reregistration (IBA vol 1 §14.2.5.6). Ports that do not answer SMPs, or
@@ -110,6 +113,7 @@ class Administrator {
   void report(const wire::Notice& notice, std::optional<std::uint16_t> pkey, TimePoint now);
   void look_at(const wire::Gid& port, TimePoint now);
   void on_port_info(const Port& port, const wire::PortInfo& info, TimePoint now);
+  void take_mtu(const Port& port, std::uint8_t mtu, TimePoint now);
   void log_unregistered(std::uint16_t lid, std::string_view reason, TimePoint now);
 
   Subnet subnet_;

@@ -59,13 +59,28 @@ std::uint8_t McGroupTable::leave(const wire::Gid& mgid, const wire::Gid& port, s
   return left;
 }
 
-void McGroupTable::remove_port(const wire::Gid& port) {
+/// Removes a port from the groups that `concerns` names. Returns their number.
+template <class Concerns>
+std::size_t McGroupTable::remove_from(const wire::Gid& port, Concerns concerns) {
+  std::size_t removed = 0;
   for (auto it = groups_.begin(); it != groups_.end();) {
     const auto here = it++;
+    if (!concerns(here->second)) continue;
     if (here->second.members.erase(port) == 0) continue;
+    ++removed;
     --members_;
     drop_unless_kept(here);
   }
+  return removed;
+}
+
+void McGroupTable::remove_port(const wire::Gid& port) {
+  remove_from(port, [](const McGroup&) { return true; });
+}
+
+std::size_t McGroupTable::remove_from_larger(const wire::Gid& port, std::uint8_t mtu) {
+  return remove_from(
+      port, [mtu](const McGroup& group) { return wire::value_of(group.record.mtu) > mtu; });
 }
 
 std::uint16_t McGroupTable::take_mlid(std::uint16_t wanted) {

@@ -56,12 +56,16 @@ class McGroupTable {
   std::uint8_t leave(const wire::Gid& mgid, const wire::Gid& port, std::uint8_t bits);
   /// Removes all memberships of a port.
   void remove_port(const wire::Gid& port);
+  /// Removes a port from the groups whose MTU code is larger. Returns their number.
+  std::size_t remove_from_larger(const wire::Gid& port, std::uint8_t mtu);
 
   /// Returns the events since the last call, in order.
   [[nodiscard]] std::vector<GroupEvent> take_events() { return std::exchange(events_, {}); }
 
  private:
   using Iterator = std::map<wire::Gid, McGroup>::iterator;
+  template <class Concerns>
+  std::size_t remove_from(const wire::Gid& port, Concerns concerns);
   std::uint16_t take_mlid(std::uint16_t wanted);
   void free_mlid(std::uint16_t mlid);
   [[nodiscard]] bool is_kept(const McGroup& group) const;

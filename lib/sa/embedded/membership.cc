@@ -230,6 +230,10 @@ Answer<McMemberRecord> join(Subnet& subnet, const McQuery& q) {
     if (!attributes) return refuse(attributes.error());
     created = *attributes;
   }
+  const McMemberRecord& wanted = created ? *created : group->record;
+  if (const Port* port = subnet.ports.find(r.port_gid);
+      port != nullptr && !port->carries(wire::value_of(wanted.mtu)))
+    return refuse(MadStatus::kSaRequestInvalid);
   if (!member && !subnet.groups.room_for_member()) return refuse(MadStatus::kSaNoResources);
 
   // Nothing can fail from here on.

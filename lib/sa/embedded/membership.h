@@ -23,7 +23,8 @@ void create_broadcast_groups(Subnet& subnet);
 ///   kSaRequestInvalid          JoinState 0, attributes that do not match, invalid MTU or rate,
 ///                              unusable MGID, foreign partition, absent group and no keeper joins,
 ///                              headers that differ from the broadcast group's, PortGID in use at
-///                              another LID (PortTable::may_claim);
+///                              another LID (PortTable::may_claim), PortInfo with an MTU below the
+///                              group's;
 ///   kBusy                      PortGID has just moved away from this LID (PortTable::may_claim);
 ///   kSaNoResources             groups, members or ports have reached their limit.
 /// If ports are addressed by GID (AdministratorConfig::elsewhere_lid), any kind of member may join,

@@ -90,12 +90,21 @@ std::optional<std::uint16_t> pkey_between(const PathQuery& q, const Port& from, 
   return q.record.pkey.host();
 }
 
+/// Returns the code of the subnet's MTU, or of a smaller one of the two ports.
+std::uint8_t largest_mtu(const AdministratorConfig& config, const Port& from, const Port& to) {
+  std::uint8_t mtu = config.mtu;
+  for (const Port* port : {&from, &to})
+    if (!port->carries(mtu)) mtu = port->mtu;
+  return mtu;
+}
+
 std::optional<PathRecord> unicast_path(const AdministratorConfig& config, const PathQuery& q,
                                        const Port& from, const Port& to) {
   const PathRecord& r = q.record;
   const std::uint8_t longest = from.gid == to.gid ? std::uint8_t{0} : config.lifetime;
   const auto pkey = pkey_between(q, from, to);
-  const auto mtu = q.has(kPathMtuMask) ? choose_mtu(r.mtu, config.mtu) : config.mtu;
+  const std::uint8_t largest = largest_mtu(config, from, to);
+  const auto mtu = q.has(kPathMtuMask) ? choose_mtu(r.mtu, largest) : largest;
   const auto rate = path_rate(q, config.rate);
   const auto life = q.has(kPathLifeMask) ? choose_lifetime(r.lifetime, longest) : longest;
   if (!pkey || !mtu || !rate || !life || asks_the_impossible(config, q)) return std::nullopt;

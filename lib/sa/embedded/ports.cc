@@ -72,6 +72,10 @@ void PortTable::add_partition(const wire::Gid& gid, std::uint16_t pkey) {
     it->second.partitions.insert(partition_of(pkey));
 }
 
+void PortTable::set_mtu(const wire::Gid& gid, std::uint8_t mtu) {
+  if (const auto it = by_gid_.find(gid); it != by_gid_.end()) it->second.mtu = mtu;
+}
+
 const Port* PortTable::find(const wire::Gid& gid) const {
   const auto it = by_gid_.find(gid);
   return it == by_gid_.end() ? nullptr : &it->second;

@@ -26,7 +26,11 @@ struct Port {
   TimePoint heard{};
   std::uint16_t former_lid = 0;  ///< LID before the last move; 0: never moved.
   TimePoint moved{};
-  bool own = false;  ///< The administrator's port, which never moves.
+  bool own = false;      ///< The administrator's port, which never moves.
+  std::uint8_t mtu = 0;  ///< Code of the MTU in its PortInfo; 0: not known.
+
+  /// True unless the port is known to carry only smaller packets than a group or path of this code.
+  [[nodiscard]] bool carries(std::uint8_t mtu_code) const { return mtu == 0 || mtu_code <= mtu; }
 };
 
 /// A port was learned, was lost, or moved (`lid`: the former LID if lost or moved).
@@ -67,6 +71,8 @@ class PortTable {
   bool overhear(const wire::Gid& gid, std::uint16_t lid, TimePoint now);
 
   void add_partition(const wire::Gid& gid, std::uint16_t pkey);
+  /// Takes the MTU code of a known port.
+  void set_mtu(const wire::Gid& gid, std::uint8_t mtu);
 
   [[nodiscard]] const Port* find(const wire::Gid& gid) const;
   [[nodiscard]] const Port* at(std::uint16_t lid) const;

@@ -105,6 +105,39 @@ TEST_F(ReregistrationTest, PortsThatRegisterAreLeftAlone) {
   EXPECT_FALSE(sa->next_deadline());
 }
 
+/// A port of 2048 octets in a subnet of 4096.
+TEST_F(ReregistrationTest, M07_SmallPortsAreInNoGroupOfALargerMtu) {
+  AdministratorConfig config = recorded_config();
+  config.manages_ports = true;
+  config.mtu = 5;
+  restart(config);
+  EXPECT_EQ(status(join_group(kBroadcast, kB, 0xffff, 1), kLidB), kOk) << "not known yet";
+  EXPECT_EQ(status(join_group(kBroadcast, kC, 0xffff, 1), kLidC), kOk);
+  EXPECT_EQ(record<wire::PathRecord>(find_path(kC, kB, 0xffff), kLidC).mtu, 0x85);
+  const auto questions = due();
+  ASSERT_EQ(questions.size(), 2U);
+  PortInfo large = info_of(kLidC);
+  large.mtu_sm_sl = 5 << 4;
+  const std::string log = logged([&] {
+    EXPECT_TRUE(answer(questions[0], info_of(kLidB)));
+    EXPECT_TRUE(answer(questions[1], large));
+  });
+  EXPECT_NE(log.find("at LID 3 has MTU 2048; removed from 1 groups"), std::string::npos) << log;
+  EXPECT_TRUE(due().empty()) << "the port has registered";
+
+  EXPECT_EQ(status(join_group(kBroadcast, kB, 0xffff, 1), kLidB), kInvalid);
+  EXPECT_EQ(status(join_group(kBroadcast, kC, 0xffff, 1), kLidC), kOk);
+  const auto like = [](std::uint8_t mtu) {
+    wire::McMemberRecord r = like_broadcast();
+    r.mtu = mtu;
+    return r;
+  };
+  EXPECT_EQ(status(create_group(kGroup, kB, 1, like(5)), kLidB), kInvalid);
+  EXPECT_EQ(status(create_group(kGroup, kB, 1, like(4)), kLidB), kOk) << "a smaller group";
+  EXPECT_EQ(record<wire::PathRecord>(find_path(kC, kB, 0xffff), kLidC).mtu, 0x84);
+  EXPECT_EQ(record<wire::PathRecord>(find_path(kC, kC, 0xffff), kLidC).mtu, 0x85);
+}
+
 TEST_F(ReregistrationTest, APortThatMovesIsReadAgain) {
   EXPECT_EQ(status(join_group(kBroadcast, kB, 0xffff, 1), kLidB), kOk);
   EXPECT_TRUE(answer(due().at(0), info_of(kLidB)));
