@@ -221,9 +221,14 @@ void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
       "soon as it is known; accept: never, only accept its requests."));
   add(row<E>(
       "connection-pairs", [](auto& c) -> auto& { return c.connection.pairs; },
-      OneOf<PairPolicy>{{{"one", PairPolicy::kOne}, {"per-direction", PairPolicy::kPerDirection}}},
-      "Connections with a neighbour: one for both directions, or one per direction as in Linux. "
-      "With one, a neighbour that opens connections as Linux does still has one per direction."));
+      OneOf<PairPolicy>{{{"one", PairPolicy::kOne},
+                         {"first", PairPolicy::kFirst},
+                         {"per-direction", PairPolicy::kPerDirection}}},
+      "Connections with a neighbour: one for both directions, or one per direction as in Linux. If "
+      "the neighbour requests a further one, it replaces the earlier one (one), or is refused "
+      "while "
+      "the neighbour has that (first). With one and first, a neighbour that opens connections as "
+      "Linux does still has one per direction."));
   add(row<E>(
       "service-id", [](auto& c) -> auto& { return c.connection.service_id; },
       OneOf<ServiceIdForm>{{{"ietf", ServiceIdForm::kIetf}, {"linux", ServiceIdForm::kLinux}}},

@@ -61,8 +61,12 @@ enum class OpenPolicy : std::uint8_t {
 enum class PairPolicy : std::uint8_t {
   /// One for both directions; crossing requests are resolved by address
   /// (draft-ietf-ipoib-connected-mode-03 §3.3). Peers that request with Linux's service ID have one
-  /// in each direction, because Linux must not be sent to on a connection that it opened.
+  /// in each direction, because Linux must not be sent to on a connection that it opened. A further
+  /// request of the peer replaces the connection that it had opened.
   kOne,
+  /// kOne, but a further request is refused while there is a connection. It is probed then, so that
+  /// a peer that has restarted is not refused for long.
+  kFirst,
   /// Linux's way, with every peer: all requests are accepted, each side sends on its own.
   kPerDirection,
 };

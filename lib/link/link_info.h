@@ -117,6 +117,7 @@ struct ConnectionCounters {
   std::uint64_t elsewhere = 0;  ///< REQs from another port than that of the peer that they name.
   std::uint64_t no_path = 0;    ///< REQs that name a peer to which the SA knows no path; dropped.
   std::uint64_t no_queue = 0;   ///< The HCA provided no queue.
+  std::uint64_t further = 0;    ///< PairPolicy::kFirst: there is a connection already.
   std::array<std::uint64_t, static_cast<std::size_t>(ConnectionEnd::kCount)> ended{};
 
   [[nodiscard]] std::uint64_t ended_by(ConnectionEnd end) const {

@@ -223,7 +223,9 @@ void Connections::on_request(cm::Handle handle, const wire::CmReq& req,
     p.linux_habit = true;
   // First, because a request that is refused closes no connection.
   const bool possible = may_add();
-  if (possible && !give_way(handle, key, queue_pair, now))
+  if (possible && keeps_first(handle, key, queue_pair, now))
+    refuse(RejReason::kConsumer, counters_.further);
+  else if (possible && !give_way(handle, key, queue_pair, now))
     refuse(RejReason::kConsumer, counters_.crossed);
   else if (!possible || !has_room(from, true, now))
     refuse(RejReason::kNoResources, counters_.limited);
@@ -260,6 +262,24 @@ std::optional<bool> Connections::leads_to(const wire::Gid& gid,
   fabric::MadAddress there{.lid = path->attr.dlid};
   if (path->attr.global) there.gid = path->attr.dgid;
   return fabric::same_port(there, port, port_.lmc);
+}
+
+/// True if the policy is to refuse a further request because there is an established connection of
+/// the same name. A crossing request is none. If the peer has restarted and lost the connection, the
+/// probe ends it, and the next request is accepted.
+bool Connections::keeps_first(cm::Handle handle, const PeerKey& key, unsigned queue_pair,
+                              TimePoint now) {
+  if (config_.pairs != PairPolicy::kFirst) return false;
+  const Peer& p = peers_.at(key);
+  for (const cm::Handle older : std::vector{p.handles}) {
+    const Connection& c = all_.at(older);
+    if (older == handle || c.over || !c.up || c.queue_pair != queue_pair) continue;
+    if (c.active && (per_direction(p) || now - c.since < kCrossing)) continue;
+    static_cast<void>(
+        manager_.probe(older, now));  // It may have ended, with the event still queued.
+    return true;
+  }
+  return false;
 }
 
 /// Closes existing connections of the same name in favour of the peer's request. Returns false if the

@@ -223,6 +223,8 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
                                              const fabric::MadAddress& port) const;
   /// True if packets to the peer may be sent on the connection.
   [[nodiscard]] bool is_to_send(const Peer& p, const Connection& c) const;
+  [[nodiscard]] bool keeps_first(cm::Handle handle, const PeerKey& key, unsigned queue_pair,
+                                 TimePoint now);
   [[nodiscard]] bool give_way(cm::Handle handle, const PeerKey& key, unsigned queue_pair,
                               TimePoint now);
   Status take(cm::Handle handle, const wire::CmReq& req, unsigned queue_pair,

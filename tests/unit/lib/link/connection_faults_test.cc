@@ -97,10 +97,14 @@ TEST(ConnectionFaults, C16_FirstPacketStandsForALostRtu) {
   EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kRc);
 }
 
+/// A side that keeps the first connection asks if the peer still has it.
 TEST(ConnectionFaults, C06_C16_RestartedPeerReplacesWhatItForgot) {
-  for (const bool restarted_asks : {false, true}) {
+  for (const auto& [restarted_asks, pairs] :
+       {std::pair{false, PairPolicy::kOne}, {true, PairPolicy::kOne}, {true, PairPolicy::kFirst}}) {
     SimConnections sim;
-    auto [a, b] = sim.two(rc(), rc());
+    ConnectionConfig config = rc();
+    config.pairs = pairs;
+    auto [a, b] = sim.two(config, rc());
     sim.run_for(60s);
     ASSERT_EQ(a.up().size(), 1U);
     b.kill();
@@ -229,7 +233,9 @@ void live(std::uint64_t seed) {
   SimConnections sim{seed};
   sim.loss = static_cast<double>(seed % 5) * 0.08;
   sim.spread = std::chrono::milliseconds(seed % 3 * 40);
-  const auto pairs = seed % 2 == 0 ? PairPolicy::kOne : PairPolicy::kPerDirection;
+  const auto pairs = seed % 2 != 0   ? PairPolicy::kPerDirection
+                     : seed % 4 == 0 ? PairPolicy::kFirst
+                                     : PairPolicy::kOne;
   const std::size_t n = 2 + seed % 3;
   for (std::size_t i = 0; i < n; ++i) {
     ConnectionConfig config = rc();
@@ -293,7 +299,7 @@ void live(std::uint64_t seed) {
     sim.run_for(1s);
   }
   for (const auto& side : sim.sides) {
-    const std::size_t each = pairs == PairPolicy::kOne ? 1 : 2;
+    const std::size_t each = pairs == PairPolicy::kPerDirection ? 2 : 1;
     const auto rows = side->up();
     ASSERT_EQ(rows.size(), each * (n - 1)) << "lid " << side->lid();
     for (const ConnectionInfo& row : rows) ASSERT_LT(row.worker, 10 + side->queue_pairs);

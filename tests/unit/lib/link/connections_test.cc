@@ -37,6 +37,19 @@ struct ConnectionsTest : testing::Test {
   }
 };
 
+/// Repeats the first request of `from` with another queue pair and communication ID.
+void ask_again(const SimConnections& world, const SimSide& from, SimSide& to) {
+  const auto first = std::ranges::find(world.sent, CmAttr::kReq, &wire::CmMad::attr);
+  ASSERT_NE(first, world.sent.end());
+  auto request = wire::cm_message<wire::CmReq>(*first);
+  request.local_id.set(request.local_id.host() + 1);
+  request.local_qpn.set(request.local_qpn.host() + 1);
+  const auto mad = wire::make_cm_mad(first->hdr.tid.host() + 1, request);
+  fabric::ReceivedMad received{.from = from.mad_address(), .bytes = {}};
+  std::ranges::copy(wire::bytes_of(mad), received.bytes.begin());
+  to.manager->on_mad(received, world.now);
+}
+
 TEST_F(ConnectionsTest, C01_FlagsSayWhatIsConfigured) {
   EXPECT_EQ(sim.add({}).connections->flags(), 0);
   EXPECT_EQ(sim.add(rc()).connections->flags(), LinkAddr::kFlagRc);
@@ -235,6 +248,37 @@ TEST_F(ConnectionsTest, C06_OnePerDirectionAsLinuxHasIt) {
   for (const SimSide* side : {&a, &b})
     for (const auto& row : side->up()) EXPECT_EQ(row.sending, row.active);
   EXPECT_EQ(sent(CmAttr::kRej), 0U);
+}
+
+/// A peer requests a further connection with a queue pair of its own, and keeps the first one.
+TEST_F(ConnectionsTest, C06_AFurtherRequestReplacesTheFirstConnectionOrIsRefused) {
+  for (const auto pairs : {PairPolicy::kOne, PairPolicy::kFirst, PairPolicy::kPerDirection}) {
+    ConnectionConfig config = rc();
+    config.pairs = pairs;
+    SimConnections world;
+    auto [a, b] = world.two(rc(), config);
+    world.run_for(60s);
+    ASSERT_EQ(b.up().size(), 1U);
+    const bool refuses = pairs == PairPolicy::kFirst;
+    ask_again(world, a, b);
+    world.run_for(2s);
+    EXPECT_EQ(a.up().size(), 1U) << "the peer asks once more for what it has lost";
+    const ConnectionCounters& counters = b.connections->counters();
+    EXPECT_EQ(counters.incoming, refuses ? 2U : 3U);
+    EXPECT_EQ(counters.further, refuses ? 1U : 0U);
+    EXPECT_EQ(counters.ended_by(ConnectionEnd::kReplaced), refuses ? 0U : 1U);
+  }
+}
+
+TEST_F(ConnectionsTest, C05_C06_CrossingRequestsAreNotFurtherOnes) {
+  ConnectionConfig first = rc();
+  first.pairs = PairPolicy::kFirst;
+  auto [a, b] = two(first, first);
+  b.talk(a);
+  sim.run_for(5s);
+  EXPECT_EQ(a.up().size(), 1U);
+  EXPECT_EQ(b.up().size(), 1U);
+  EXPECT_EQ(a.connections->counters().further + b.connections->counters().further, 0U);
 }
 
 TEST_F(ConnectionsTest, C17_APeerThatTakesLessThanTheProtocolsNeedIsSentToByUd) {
