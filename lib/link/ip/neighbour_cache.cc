@@ -513,7 +513,18 @@ bool NeighbourCache::is_gateway(const wire::IpAddr& addr) const {
 void NeighbourCache::limit_mtu6(std::uint16_t mtu) {
   if (mtu6_ == mtu) return;
   mtu6_ = mtu;
-  reinstall();
+  unlimited6_.clear();
+  for (const auto& [addr, e] : entries_)
+    if (!addr.is_v4() && e.valid()) unlimited6_.push_back(addr);
+  apply_limit();
+}
+
+void NeighbourCache::apply_limit() {
+  for (unsigned i = 0; i < kLimitsPerTurn && !unlimited6_.empty(); ++i) {
+    Entry* e = find(unlimited6_.back());
+    unlimited6_.pop_back();
+    if (e != nullptr && e->valid()) install(*e, table::NeighbourState::kValid);
+  }
 }
 
 void NeighbourCache::on_path(const wire::IpAddr& addr, TimePoint now) {
@@ -536,6 +547,7 @@ void NeighbourCache::reinstall() {
 // --- Time ---
 
 void NeighbourCache::tick(TimePoint now) {
+  apply_limit();
   while (const auto addr = timers_.due(now)) {
     Entry& e = *find(*addr);
     const auto expired = held_.take_expired(e.held, now);

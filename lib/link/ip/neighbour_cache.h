@@ -100,6 +100,9 @@ struct NeighbourEntry {
 /// half of the places loses none to the other. Source: RFC 6583 §7.1.
 class NeighbourCache {
  public:
+  /// See limit_mtu6().
+  static constexpr unsigned kLimitsPerTurn = 1024;
+
   NeighbourCache(const NeighbourConfig& config, table::InterfaceId iface, NeighbourSink& sink,
                  Solicitor& solicitor, NeighbourPaths& paths, std::uint64_t seed);
 
@@ -144,7 +147,9 @@ class NeighbourCache {
   [[nodiscard]] TimePoint last_used(const wire::IpAddr& addr) const;
   /// True if routes go through it.
   [[nodiscard]] bool is_gateway(const wire::IpAddr& addr) const;
-  /// Limits IPv6 packets to this length, even if the path carries more; 0: no additional limit.
+  /// Limits IPv6 packets to this length, even if the path carries more; 0: no additional limit. A
+  /// router of the link can change it each second, so one call, and each tick() after it, applies it
+  /// to kLimitsPerTurn neighbours only.
   void limit_mtu6(std::uint16_t mtu);
   /// The path of `addr` became ready, changed or failed.
   void on_path(const wire::IpAddr& addr, TimePoint now);
@@ -152,7 +157,9 @@ class NeighbourCache {
   void reinstall();
 
   void tick(TimePoint now);
-  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return timers_.next(); }
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const {
+    return unlimited6_.empty() ? timers_.next() : TimePoint{};
+  }
 
   /// Addresses of all entries, in order.
   [[nodiscard]] std::vector<wire::IpAddr> addresses() const;
@@ -198,6 +205,7 @@ class NeighbourCache {
   void on_flags_change(Entry& e, const wire::HwAddr& hw, TimePoint now);
   bool move_if_settled(Entry& e, const wire::HwAddr& hw, Evidence evidence, TimePoint now);
   void install(Entry& e, table::NeighbourState state);
+  void apply_limit();
 
   void on_due(Entry& e, TimePoint now);
   void try_again(Entry& e);
@@ -217,6 +225,7 @@ class NeighbourCache {
   NeighbourPaths& paths_;
   Jitter jitter_;
   std::uint16_t mtu6_ = 0;
+  std::vector<wire::IpAddr> unlimited6_;  ///< Neighbours whose entries may have another mtu6_.
   HeldPackets held_;
   ResolutionPlaces places_;
   std::unordered_map<wire::IpAddr, Entry, KeyedHash> entries_;

@@ -91,6 +91,38 @@ TEST(NeighbourCache, UnansweredRequestsAreRepeatedThenNegativelyCached) {
   EXPECT_TRUE(b.sink.indexes.empty());
 }
 
+/// IPv4 neighbours are not concerned.
+TEST(NeighbourCache, P16_ALimitOfTheMtuIsAppliedInTurns) {
+  constexpr std::uint32_t kNeighbours = 2 * NeighbourCache::kLimitsPerTurn + 10;
+  SimNeighbourCache b;
+  const auto host6 = [](std::uint32_t n) {
+    auto addr = ip("fd00::");
+    addr.bytes[14] = static_cast<std::byte>(n >> 8);
+    addr.bytes[15] = static_cast<std::byte>(n);
+    return addr;
+  };
+  for (std::uint32_t n = 1; n <= kNeighbours; ++n) {
+    b.resolve(host(n));
+    b.resolve(host6(n));
+  }
+  const auto limited = [&] {
+    unsigned n = 0;
+    for (std::uint32_t i = 1; i <= kNeighbours; ++i) {
+      EXPECT_EQ(b.sink.find(host(i))->mtu, 1500);
+      n += b.sink.find(host6(i))->mtu == 1280 ? 1 : 0;
+    }
+    return n;
+  };
+  b.cache.limit_mtu6(1280);
+  EXPECT_EQ(limited(), NeighbourCache::kLimitsPerTurn);
+  EXPECT_LE(b.cache.next_deadline().value(), b.now) << "the others follow at once";
+  b.cache.tick(b.now);
+  EXPECT_EQ(limited(), 2 * NeighbourCache::kLimitsPerTurn);
+  b.cache.tick(b.now);
+  EXPECT_EQ(limited(), kNeighbours);
+  EXPECT_GT(b.cache.next_deadline().value(), b.now);
+}
+
 /// Routes avoid a failed gateway, so no packet asks for it.
 TEST(NeighbourCache, AGatewayThatFailedIsAskedForUntilItAnswers) {
   SimNeighbourCache b;
