@@ -155,7 +155,10 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       "plus half of query-response-interval."));
   add(row<E>(
       "igmp-version", [](auto& c) -> auto& { return c.ip.igmp_version; }, Integer{1, 3},
-      "With multicast-router: version of IGMP queries. All routers of a link must agree."));
+      "With multicast-router: version of IGMP queries. All routers of a link must agree. With 1, "
+      "hosts do not report that they leave, so last-member-interval has no effect; queries do not "
+      "carry query-response-interval, and hosts answer within 10 s; and routers elect no querier, "
+      "so multicast-forwarder has no effect."));
   add(row<E>(
       "mld-version", [](auto& c) -> auto& { return c.ip.mld_version; }, Integer{1, 2},
       "With multicast-router: version of MLD queries. All routers of a link must agree."));
