@@ -673,16 +673,6 @@ TEST_F(Groups, M01_AllNodesGroupIsJoinedBesideTheBroadcastGroup) {
   EXPECT_EQ(f.members(), 0U);
 }
 
-TEST_F(Groups, M06_TwoGroupsOnOneMlidAreToldApartByMgid) {
-  bring_up(2);
-  join(1, kGlobal, 10ms);
-  const auto mlid = f.group(kGlobal)->record.mlid.host();
-  const auto other = wire::mgid_of(ip("239.7.7.7"), 0xffff, 2);
-  auto& attached = node(1).actions->attached;
-  EXPECT_EQ(attached.count({f.group(kGlobal)->record.mgid, mlid}), 1U);
-  EXPECT_EQ(attached.count({other, mlid}), 0U);  // attached by MGID, not only by MLID
-}
-
 TEST_F(Groups, U35_RefusedJoinIsCountedToldAndTriedAgain) {
   bring_up(1);
   f.administrator_silent = true;

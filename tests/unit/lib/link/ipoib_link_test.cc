@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
 
 #include "lib/wire/iba.h"
 #include "tests/support/logged.h"
@@ -14,6 +15,12 @@ namespace ipoib::link {
 namespace {
 
 using namespace std::chrono_literals;
+
+std::size_t times_in(const std::string& text, const std::string& what) {
+  std::size_t n = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
 
 TEST(IpoibLink, U08_JoinsBeforeAnythingIsSentAndTakesTheGroupsParameters) {
   SimIpoibLink sim;
@@ -102,12 +109,17 @@ TEST(IpoibLink, U03_BroadcastAddressesMapToTheBroadcastGroup) {
 TEST(IpoibLink, U09_MtuBeyondThePortKeepsTheLinkDownSayingWhy) {
   SimIpoibLink sim;
   sim.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 5);
-  sim.start();
-  sim.run_for(100ms);
+  const std::string reason =
+      "the broadcast group's MTU 4096 (code 5) is larger than the port's 2048 (code 4)";
+  EXPECT_EQ(times_in(logged([&] {
+                       sim.start();
+                       sim.run_for(100ms);
+                     }),
+                     "ib0: " + reason + "\n"),
+            1U);
   EXPECT_EQ(sim.link.state(), State::kJoining);
   EXPECT_EQ(sim.link.mtu(), 0);
-  for (const char* mtu : {"4096", "2048"})
-    EXPECT_NE(sim.link.reason().find(mtu), std::string::npos) << sim.link.reason();
+  EXPECT_EQ(sim.link.reason(), reason);
   EXPECT_TRUE(sim.actions.frames.empty());
   // The link keeps trying, and comes up when the group fits.
   sim.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 2);
@@ -120,15 +132,19 @@ TEST(IpoibLink, U09_PkeyNotInThePortsTableIsNotEvenAskedFor) {
   SimIpoibLink sim{SimIpoibLink::config_with([](LinkConfig& c) { c.pkey = 0x8001; })};
   sim.actions.attr.pkeys = {0xffff, 0x0001};
   sim.sa.group.mgid = wire::broadcast_mgid(0x8001, 2);
-  sim.start();
-  sim.run_for(1min);
+  const auto log_of_a_minute = [&] { return logged([&] { sim.run_for(1min); }); };
+  std::string log = logged([&] { sim.start(); }) + log_of_a_minute();
   EXPECT_EQ(sim.link.state(), State::kWaiting);
-  EXPECT_NE(sim.link.reason().find("0x8001"), std::string::npos) << sim.link.reason();
-  EXPECT_NE(sim.link.reason().find("limited"), std::string::npos) << sim.link.reason();
+  const std::string limited =
+      "the port is a limited member of partition 0x8001 (P_Key 0x0001), full membership is "
+      "required";
+  EXPECT_EQ(sim.link.reason(), limited);
+  EXPECT_EQ(times_in(log, "ib0: " + limited + "\n"), 1U) << log;
   sim.actions.attr.pkeys = {0xffff};
-  sim.run_for(1min);
-  EXPECT_NE(sim.link.reason().find("0x8001"), std::string::npos) << sim.link.reason();
-  EXPECT_NE(sim.link.reason().find("0xffff"), std::string::npos) << sim.link.reason();
+  log = log_of_a_minute();
+  const std::string absent = "P_Key 0x8001 is not in the P_Key table of the port (0xffff)";
+  EXPECT_EQ(sim.link.reason(), absent);
+  EXPECT_EQ(times_in(log, "ib0: " + absent + "\n"), 1U) << log;
   EXPECT_TRUE(sim.sa.joins.empty());
 
   sim.actions.attr.pkeys = {0xffff, 0x8001};
@@ -146,6 +162,24 @@ TEST(IpoibLink, U09_PortThatIsNotActiveIsWaitedFor) {
   sim.actions.attr.state = fabric::PortState::kActive;
   sim.on_port_event(fabric::PortEvent::kPortActive, 10ms);
   EXPECT_EQ(sim.link.state(), State::kUp);
+}
+
+/// The SA gives all groups except the broadcast group one MLID.
+TEST(IpoibLink, M06_GroupsThatShareAnMlidAreAttachedByMgid) {
+  SimIpoibLink sim;
+  sim.bring_up();
+  const auto attached = [&sim](const char* group) {
+    return sim.actions.attached.count({wire::mgid_of(ip(group), 0xffff, 2), 0xc100});
+  };
+  for (const char* group : {"239.1.1.1", "239.7.7.7"})
+    ASSERT_TRUE(sim.link.join_group(ip(group), sim.now));
+  sim.run_for(100ms);
+  EXPECT_EQ(attached("239.1.1.1"), 1U);
+  EXPECT_EQ(attached("239.7.7.7"), 1U);
+  ASSERT_TRUE(sim.link.leave_group(ip("239.1.1.1"), sim.now));
+  sim.run_for(5s);
+  EXPECT_EQ(attached("239.1.1.1"), 0U);
+  EXPECT_EQ(attached("239.7.7.7"), 1U);
 }
 
 TEST(IpoibLink, U06_UncontrolledQkeyWorksAndIsReportedOnce) {
