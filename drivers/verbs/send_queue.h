@@ -82,6 +82,11 @@ class SendQueue {
   /// Completes the work request with this ID and all before it, and frees their packets. False if
   /// it is not pending.
   bool complete(std::uint64_t wr_id) noexcept;
+  /// Returns a packet that was posted and is not complete. `position`: done() to posted() - 1.
+  [[nodiscard]] rte_mbuf* under_way(std::uint64_t position) const noexcept {
+    expects_worker();
+    return under_way_[position & (limits_.depth - 1)];
+  }
   /// Frees all pending packets and returns their number.
   std::uint32_t flush() noexcept;
 

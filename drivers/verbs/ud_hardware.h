@@ -13,6 +13,7 @@
 
 #include "drivers/verbs/device.h"
 #include "drivers/verbs/memory.h"
+#include "drivers/verbs/packet_capture.h"
 #include "drivers/verbs/queue_pair.h"
 #include "drivers/verbs/receive_ring.h"
 #include "drivers/verbs/send_queue.h"
@@ -30,6 +31,7 @@ struct PortShared {
   Doorbell* doorbell = nullptr;  ///< Rung when a queue has failed; null: no lcore sleeps.
   Memory& memory;
   VerbsAhTable& ahs;
+  PacketCapture& capture;
   std::uint32_t rxd = 512;
   std::uint32_t txd = 512;
   // Packets lost with their hardware; the worker that next polls a queue counts them.

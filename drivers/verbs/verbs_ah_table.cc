@@ -15,7 +15,8 @@ VerbsAhTable::VerbsAhTable(std::string name, fabric::Retirement& retirement, Sen
     : name_{std::move(name)},
       retirement_{retirement},
       progress_{std::move(progress)},
-      slots_{std::make_unique<Slot[]>(kCapacity)} {}
+      slots_{std::make_unique<Slot[]>(kCapacity)},
+      attrs_{std::make_unique<std::atomic<const fabric::AhAttr*>[]>(kCapacity)} {}
 
 VerbsAhTable::Key VerbsAhTable::key_of(const fabric::AhAttr& to) {
   return {to.dlid,      to.sl,         to.rate, to.global, to.tclass,
@@ -51,8 +52,10 @@ Result<fabric::AhIndex> VerbsAhTable::add(ibv_pd* pd, const PortTables& tables,
   }
   // The worker gets the number from a ring, whose release and acquire also order these stores.
   slots_[ah].qkey.store(to.qkey ? kHasQkey | *to.qkey : 0, std::memory_order_relaxed);
+  auto kept = std::make_unique<const fabric::AhAttr>(to);
+  attrs_[ah].store(kept.get(), std::memory_order_relaxed);
   slots_[ah].handle.store(handle.get(), std::memory_order_release);
-  entries_[ah] = {key, std::move(handle), 1};
+  entries_[ah] = {key, std::move(handle), 1, std::move(kept)};
   by_key_.emplace(key, ah);
   return ah;
 }

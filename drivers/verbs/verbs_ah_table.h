@@ -31,7 +31,7 @@ struct SendProgress {
   std::function<SendMarks()> done;    ///< Work requests completed; a destroyed queue is absent.
 };
 
-/// Management lcore, except find().
+/// Management lcore, except find(), attr_of() and qkey_of().
 class VerbsAhTable {
  public:
   static constexpr std::uint32_t kCapacity = 65'536;
@@ -57,6 +57,11 @@ class VerbsAhTable {
     return ah < kCapacity ? slots_[ah].handle.load(std::memory_order_relaxed) : nullptr;
   }
 
+  /// Returns the attributes of a handle that find() returns, which are valid for one burst.
+  [[nodiscard]] const fabric::AhAttr& attr_of(fabric::AhIndex ah) const noexcept {
+    return *attrs_[ah].load(std::memory_order_relaxed);
+  }
+
   /// Q_Key of packets to a handle: its own, or that of the queue.
   [[nodiscard]] std::uint32_t qkey_of(fabric::AhIndex ah, std::uint32_t of_queue) const noexcept {
     const std::uint64_t own = slots_[ah].qkey.load(std::memory_order_relaxed);
@@ -77,6 +82,7 @@ class VerbsAhTable {
     Key key;
     AhPtr handle;
     unsigned users = 0;
+    std::unique_ptr<const fabric::AhAttr> attr{};  ///< Kept until the number is used again.
   };
   /// A removed handle that pending work requests may still use.
   struct Doomed {
@@ -91,7 +97,8 @@ class VerbsAhTable {
   fabric::Retirement& retirement_;
   SendProgress progress_;
   std::unique_ptr<Slot[]> slots_;
-  std::vector<Entry> entries_;  ///< Index: number of the handle.
+  std::unique_ptr<std::atomic<const fabric::AhAttr*>[]> attrs_;  ///< Index: number of the handle.
+  std::vector<Entry> entries_;                                   ///< Index: number of the handle.
   std::map<Key, fabric::AhIndex> by_key_;
   std::vector<fabric::AhIndex> free_;
   std::deque<Doomed> doomed_;

@@ -116,6 +116,8 @@ Status VerbsConnectedQueue::set_ready_to_receive(const PortTables& tables,
   int mask = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   if (transport() == fabric::Transport::kRc)
     mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  path_ = attr.path;
+  mtu_ = wire::mtu_octets(attr.path_mtu);
   if (const int error = modify(*qp_, IBV_QPS_RTR, to, mask); error != 0)
     return fail(Errc::kInvalidArgument, "cannot set queue pair {:#x} ready to receive: {}", qpn(),
                 std::strerror(error));
@@ -233,6 +235,8 @@ std::uint16_t VerbsConnectedQueue::send(ReceiveHardware& hw, rte_mbuf** pkts,
     counters_.tx_octets.add(octets);
   else
     set_error(QueueError::kInvalidRequest);
+  if (const CaptureView* const view = shared_.capture.view(); view != nullptr) [[unlikely]]
+    show_sent(*view, before);
   return taken;
 }
 
@@ -259,6 +263,28 @@ bool VerbsConnectedQueue::add(const MemoryMap& map, rte_mbuf* m) noexcept {
   shared_.memory.miss();
   lose(m, Drop::kIbTxInvalid);
   return false;
+}
+
+/// Copies the messages posted since position `from` to a capture.
+void VerbsConnectedQueue::show_sent(const CaptureView& view, std::uint64_t from) noexcept {
+  PacketHead head = view.head_to(path_);
+  head.pkey = view.sent_pkey(pkey);
+  head.dest_qp = peer_qpn_;
+  const CapturedMessage message{.transport = transport(), .mtu = mtu_};
+  for (std::uint64_t at = from; at != send_.posted(); ++at)
+    shared_.capture.copy_message(view, head, message, send_.under_way(at), captured_tx_,
+                                 fabric::CaptureDirection::kSent);
+}
+
+void VerbsConnectedQueue::show_received(const CaptureView& view, const ibv_wc& wc,
+                                        const rte_mbuf* m) noexcept {
+  PacketHead head = view.head_from(path_);
+  head.pkey = view.sent_pkey(pkey);
+  head.dest_qp = qpn();
+  CapturedMessage message{.transport = transport(), .mtu = mtu_};
+  if ((wc.wc_flags & IBV_WC_WITH_IMM) != 0) message.immediate = immediate_of(wc);
+  shared_.capture.copy_message(view, head, message, m, captured_rx_,
+                               fabric::CaptureDirection::kReceived);
 }
 
 }  // namespace ipoib::verbs

@@ -43,6 +43,8 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
 
   /// Worker lcore. Handles the completion of a send; false if it is not this queue's.
   bool complete(const ibv_wc& wc, ReceiveHardware& hw, DropCounters& drops) noexcept;
+  /// Worker lcore. Copies a received message to a capture.
+  void show_received(const CaptureView& view, const ibv_wc& wc, const rte_mbuf* m) noexcept;
   /// Worker lcore.
   void count_received(std::uint32_t octets) noexcept {
     expects_worker();
@@ -63,6 +65,7 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   rte_mbuf* sendable(rte_mbuf* m) noexcept;
   [[nodiscard]] bool add(const MemoryMap& map, rte_mbuf* m) noexcept;
   void lose(rte_mbuf* m, Drop reason) noexcept;
+  void show_sent(const CaptureView& view, std::uint64_t from) noexcept;
 
   PortShared& shared_;
   QpPtr qp_;
@@ -72,6 +75,12 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   std::atomic<fabric::QueueError> error_{fabric::QueueError::kNone};
   std::atomic<std::uint32_t> max_message_{0};
   std::uint32_t peer_qpn_ = 0;
+  // Set before the queue pair can receive.
+  fabric::AhAttr path_{};
+  std::uint32_t mtu_ = 0;  ///< MTU of the path, octets.
+  // Worker lcore only: numbers of captured packets, in place of their PSNs.
+  std::uint32_t captured_tx_ = 0;
+  std::uint32_t captured_rx_ = 0;
 };
 
 }  // namespace ipoib::verbs

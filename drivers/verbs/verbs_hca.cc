@@ -56,7 +56,7 @@ Result<std::unique_ptr<VerbsHca>> VerbsHca::create(VerbsHcaConfig config) {
 }
 
 VerbsHca::VerbsHca(VerbsHcaConfig config)
-    : Hca{config.name, {.connected = this}},
+    : Hca{config.name, {.connected = this, .capture = this}},
       config_{std::move(config)},
       grace_{config_.qsbr},
       memory_{config_.name, grace_},
@@ -64,13 +64,16 @@ VerbsHca::VerbsHca(VerbsHcaConfig config)
            config_.retirement != nullptr ? *config_.retirement : fabric::no_workers(),
            {.posted = [this] { return marks(&SendQueue::posted); },
             .done = [this] { return marks(&SendQueue::done); }}},
+      capture_{grace_},
       shared_{.name = config_.name,
               .pool = config_.pool,
               .doorbell = config_.doorbell,
               .memory = memory_,
               .ahs = ahs_,
+              .capture = capture_,
               .rxd = config_.rxd,
               .txd = config_.txd},
+      mads_{capture_, [this]() -> fabric::MadPort& { return mad_carrier(); }},
       attr_{.mtu = config_.mtu, .state = fabric::PortState::kDown, .pkeys = {}} {}
 
 VerbsHca::~VerbsHca() {
@@ -81,7 +84,7 @@ VerbsHca::~VerbsHca() {
   memory_.clear();
 }
 
-fabric::MadPort& VerbsHca::mad_port() {
+fabric::MadPort& VerbsHca::mad_carrier() const {
   if (manager_) return manager_->mad_port();
   return mad_port_ ? *mad_port_ : no_mad_port;
 }
@@ -116,6 +119,35 @@ void VerbsHca::reclaim() {
       receive->closing.pop_front();
     }
   }
+}
+
+// --- Capture ---
+
+void VerbsHca::set_capture(const std::optional<fabric::CaptureTap>& tap) {
+  expects_management();
+  tap_ = tap;
+  if (tap_)
+    publish_capture();
+  else
+    capture_.publish(std::nullopt);
+  grace_.wait();
+}
+
+/// Tells workers which attributes of the port a capture shows, if there is one.
+void VerbsHca::publish_capture() {
+  if (!tap_) return;
+  CaptureView view;
+  view.tap = *tap_;
+  view.ethernet = tables_.ethernet;
+  view.pkeys = pkeys_;
+  view.gid = wire::Gid::of(attr_.gid_prefix, attr_.guid);
+  if (!view.ethernet) {
+    view.lid = attr_.lid;
+    view.lmc = attr_.lmc;
+  }
+  for (const auto& queue : ud_queues_)
+    for (const auto& group : queue->attachments) view.groups.emplace_back(group.mgid, group.mlid);
+  capture_.publish(std::move(view));
 }
 
 // --- UD ---
@@ -176,6 +208,7 @@ Status VerbsHca::attach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint
   if (verbs_queue.hardware)
     if (auto attached = attach_now(verbs_queue, wanted); !attached) return attached;
   verbs_queue.attachments.push_back(wanted);
+  publish_capture();
   return {};
 }
 
@@ -193,6 +226,7 @@ Status VerbsHca::detach(fabric::UdQueue& queue, const wire::Gid& mgid, std::uint
   if (std::erase(verbs_queue.attachments, VerbsUdQueue::Attachment{mgid, mlid}) == 0)
     return fail(Errc::kNotFound, "{}: QP {:#08x} is not attached to this group on MLID {:#06x}",
                 config_.name, queue.qpn(), mlid);
+  publish_capture();
   if (!verbs_queue.hardware) return {};
   leave(verbs_queue, {mgid, mlid});
   return verbs_queue.hardware->detach(mgid, mlid);

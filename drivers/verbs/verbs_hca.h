@@ -14,9 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "drivers/verbs/captured_mads.h"
 #include "drivers/verbs/device.h"
 #include "drivers/verbs/ethernet_groups.h"
 #include "drivers/verbs/memory.h"
+#include "drivers/verbs/packet_capture.h"
 #include "drivers/verbs/port.h"
 #include "drivers/verbs/verbs_ah_table.h"
 #include "drivers/verbs/verbs_connected_queue.h"
@@ -58,7 +60,9 @@ struct VerbsHcaConfig {
 };
 
 /// Control calls: management lcore. Bursts: the worker of a queue.
-class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
+class VerbsHca final : public fabric::Hca,
+                       public fabric::ConnectedTransport,
+                       public fabric::WireCapture {
  public:
   /// kInvalidArgument: the configuration is wrong. A device that cannot be used is no error: see
   /// problem().
@@ -67,7 +71,7 @@ class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
   ~VerbsHca() override;
 
   [[nodiscard]] const fabric::PortAttr& attr() const override { return attr_; }
-  [[nodiscard]] fabric::MadPort& mad_port() override;
+  [[nodiscard]] fabric::MadPort& mad_port() override { return mads_; }
   [[nodiscard]] fabric::Capabilities capabilities() const override;
 
   Result<fabric::UdQueue*> create_ud_queue(const fabric::UdQueueConfig& config) override;
@@ -92,6 +96,11 @@ class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
   std::optional<fabric::QueueEvent> next_queue_event() override;
   [[nodiscard]] bool queue_events_pending() const override;
 
+  /// Captures packets that the device has accepted or delivered, rebuilt from work requests and
+  /// completions. Waits for the workers.
+  void set_capture(const std::optional<fabric::CaptureTap>& tap) override;
+  [[nodiscard]] std::uint64_t capture_lost() const override { return capture_.lost(); }
+
   /// Also maintains the device: opens it, detects that it is gone, restarts failed queues.
   std::optional<fabric::PortEvent> next_event() override;
   [[nodiscard]] std::string problem() const override;
@@ -100,6 +109,8 @@ class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
  private:
   explicit VerbsHca(VerbsHcaConfig config);
   [[nodiscard]] TimePoint now() const;
+  [[nodiscard]] fabric::MadPort& mad_carrier() const;
+  void publish_capture();
 
   void look_for_device();
   Status use(std::unique_ptr<Device> device);
@@ -127,6 +138,7 @@ class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
   DropTotals ended_;  ///< Drops of destroyed queues.
   Memory memory_;
   VerbsAhTable ahs_;
+  PacketCapture capture_;
   PortShared shared_;
   std::unique_ptr<Device> device_;  ///< Null: the device is absent.
   PortTables tables_;
@@ -134,6 +146,8 @@ class VerbsHca final : public fabric::Hca, public fabric::ConnectedTransport {
   EthernetGroups groups_;
   std::unique_ptr<fabric::PortManager> manager_;  ///< InfiniBand link layer, once it is known.
   std::unique_ptr<fabric::MadPort> mad_port_;     ///< Ethernet link layer, while there is a device.
+  CapturedMads mads_;
+  std::optional<fabric::CaptureTap> tap_;
   fabric::PortAttr attr_;
   fabric::PortEvents events_;
   std::deque<fabric::QueueEvent> queue_events_;

@@ -215,6 +215,7 @@ void VerbsHca::become(fabric::PortAttr next) {
   if (attr_.guid != 0) events_.add_changes(attr_, next);
   if (was != is) events_.add(is ? fabric::PortEvent::kPortActive : fabric::PortEvent::kPortDown);
   attr_ = std::move(next);
+  publish_capture();
 }
 
 // --- Queues ---

@@ -171,6 +171,8 @@ rte_mbuf* VerbsReceiveQueue::take(ReceiveHardware& hw, const ibv_wc& wc) noexcep
              .multicast = false,
              .transport = queue->transport()};
   meta.queue = wc.qp_num;
+  if (const CaptureView* const view = shared_.capture.view(); view != nullptr) [[unlikely]]
+    queue->show_received(*view, wc, m);
   return m;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "drivers/verbs/queue_pair.h"
 #include "lib/base/contract.h"
@@ -77,6 +78,7 @@ std::uint16_t VerbsUdQueue::receive(UdHardware& hw, rte_mbuf** pkts, std::uint16
     idle(hw);
     return 0;
   }
+  const CaptureView* const view = shared_.capture.view();
   std::uint16_t taken = 0;
   for (int i = 0; i < got; ++i) {
     const ibv_wc& wc = completions[static_cast<unsigned>(i)];
@@ -109,6 +111,8 @@ std::uint16_t VerbsUdQueue::receive(UdHardware& hw, rte_mbuf** pkts, std::uint16
                .transport = fabric::Transport::kUd};
     if ((wc.wc_flags & IBV_WC_IP_CSUM_OK) != 0)
       m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+    if (view != nullptr) [[unlikely]]
+      show_received(*view, wc, m);
     pkts[taken++] = m;
   }
   fill(hw);
@@ -167,6 +171,7 @@ std::uint16_t VerbsUdQueue::send(UdHardware& hw, rte_mbuf** pkts, std::uint16_t 
   if (hw.send->used() >= kReapAt || hw.send->room() < n) reap(hw);
   const auto taken = static_cast<std::uint16_t>(std::min<std::uint32_t>(n, hw.send->room()));
   const MemoryMap& map = shared_.memory.map();
+  const std::uint64_t before = hw.send->posted();
   bool posted = true;
   for (std::uint16_t i = 0; i < taken; ++i) {
     rte_mbuf* const m = sendable(hw, pkts[i]);
@@ -178,6 +183,8 @@ std::uint16_t VerbsUdQueue::send(UdHardware& hw, rte_mbuf** pkts, std::uint16_t 
   posted &= hw.send->post(drops_, tx_lost_);
   if (!posted) [[unlikely]]
     report_failure(IBV_WC_GENERAL_ERR);
+  if (const CaptureView* const view = shared_.capture.view(); view != nullptr) [[unlikely]]
+    show_sent(*view, *hw.send, before);
   return taken;
 }
 
@@ -201,6 +208,38 @@ void VerbsUdQueue::add(UdHardware& hw, const MemoryMap& map, rte_mbuf* m) noexce
     return;
   shared_.memory.miss();
   lose(m, Drop::kIbTxInvalid);
+}
+
+/// Copies the packets posted since position `from` to a capture.
+void VerbsUdQueue::show_sent(const CaptureView& view, const SendQueue& sends,
+                             std::uint64_t from) const noexcept {
+  for (std::uint64_t at = from; at != sends.posted(); ++at) {
+    rte_mbuf* const m = sends.under_way(at);
+    const fabric::PacketMeta::Tx& to = fabric::meta_of(m).tx;
+    PacketHead head = view.head_to(shared_.ahs.attr_of(to.ah));
+    head.pkey = view.sent_pkey(pkey);
+    head.dest_qp = to.qpn;
+    const std::uint32_t wanted = shared_.ahs.qkey_of(to.ah, qkey());
+    head.datagram = {wire::is_controlled_qkey(wanted) ? qkey() : wanted, qpn()};
+    shared_.capture.copy(view, head, m, fabric::CaptureDirection::kSent);
+  }
+}
+
+/// The queue pair has accepted the packet, so the packet's Q_Key and partition were the queue's.
+void VerbsUdQueue::show_received(const CaptureView& view, const ibv_wc& wc,
+                                 const rte_mbuf* m) const noexcept {
+  wire::Grh grh;
+  std::memcpy(&grh, rte_pktmbuf_mtod(m, const std::byte*) - kGrhLen, kGrhLen);
+  const bool global = (wc.wc_flags & IBV_WC_GRH) != 0;
+  PacketHead head =
+      view.head_of_datagram(wc.slid, wc.dlid_path_bits, wc.sl, global ? &grh : nullptr, qpn());
+  head.pkey = view.sent_pkey(pkey);
+  head.datagram = {qkey(), wc.src_qp};
+  if ((wc.wc_flags & IBV_WC_WITH_IMM) != 0) {
+    head.opcode = wire::Opcode::kUdSendOnlyImm;
+    head.immediate = immediate_of(wc);
+  }
+  shared_.capture.copy(view, head, m, fabric::CaptureDirection::kReceived);
 }
 
 }  // namespace ipoib::verbs

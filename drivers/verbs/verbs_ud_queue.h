@@ -82,6 +82,9 @@ class alignas(64) VerbsUdQueue final : public fabric::UdQueue {
   void fill(UdHardware& hw) noexcept;
   std::uint16_t send(UdHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;
   void add(UdHardware& hw, const MemoryMap& map, rte_mbuf* m) noexcept;
+  void show_sent(const CaptureView& view, const SendQueue& sends,
+                 std::uint64_t from) const noexcept;
+  void show_received(const CaptureView& view, const ibv_wc& wc, const rte_mbuf* m) const noexcept;
   void reap(UdHardware& hw) noexcept;
   void report_failure(ibv_wc_status why) noexcept;
   void report_broken() noexcept;

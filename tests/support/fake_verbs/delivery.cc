@@ -105,10 +105,13 @@ ibv_wc_status receive(Qp& qp, const Message& message, std::span<const std::byte>
     wc.opcode = IBV_WC_RECV;
     wc.byte_len = static_cast<std::uint32_t>(bytes.size());
     wc.wc_flags = (ud && message.global ? unsigned{IBV_WC_GRH} : 0) |
-                  (verifies && checksums_good(message.bytes) ? unsigned{IBV_WC_IP_CSUM_OK} : 0);
+                  (verifies && checksums_good(message.bytes) ? unsigned{IBV_WC_IP_CSUM_OK} : 0) |
+                  (message.immediate ? unsigned{IBV_WC_WITH_IMM} : 0);
+    if (message.immediate) wc.imm_data = __builtin_bswap32(*message.immediate);
     wc.slid = message.slid;
     wc.sl = message.sl;
-    wc.dlid_path_bits = 0;
+    const unsigned paths = 1U << qp.port().attr.lmc;
+    wc.dlid_path_bits = static_cast<std::uint8_t>(message.dlid & (paths - 1));
     if (ud) wc.src_qp = message.src_qpn;
   }
   complete(qp, qp.recv_cq(), {wc, &qp, std::nullopt});

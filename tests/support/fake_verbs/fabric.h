@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -126,7 +127,8 @@ struct Message {
   std::uint32_t qkey = 0;
   std::uint32_t src_qpn = 0;
   std::uint32_t dest_qpn = 0;
-  std::vector<std::byte> bytes;  ///< Without GRH.
+  std::vector<std::byte> bytes;              ///< Without GRH.
+  std::optional<std::uint32_t> immediate{};  ///< Only packets of inject() have it.
 };
 
 /// Numbers of existing objects.

@@ -11,6 +11,7 @@ const fabric::PortAttr& FakePortManager::attr() const {
   attr_.guid = port.gids.at(0).guid();
   attr_.gid_prefix = port.gids.at(0).prefix();
   attr_.lid = port.attr.lid;
+  attr_.lmc = port.attr.lmc;
   attr_.sm_lid = port.attr.sm_lid;
   attr_.mtu = mtu.value_or(static_cast<std::uint8_t>(port.attr.active_mtu));
   attr_.state =

@@ -35,12 +35,26 @@ inline constexpr std::uint16_t kMlid = 0xc001;
 inline constexpr std::uint16_t kDepth = 64;  ///< Depth of all queues.
 inline const wire::Gid kMgid = wire::Gid::of(0xff12'401b'ffff'0000, 0xffff'ffff);
 
+/// A QP1 that receives the MADs which a test puts into `waiting`.
+class QueuedMads final : public test::SilentMadPort {
+ public:
+  std::optional<fabric::ReceivedMad> receive() override {
+    if (waiting.empty()) return std::nullopt;
+    const fabric::ReceivedMad first = waiting.front();
+    waiting.pop_front();
+    return first;
+  }
+  [[nodiscard]] bool pending() const override { return !waiting.empty(); }
+
+  std::deque<fabric::ReceivedMad> waiting;
+};
+
 /// Plays the port manager, with the attributes of the device's port.
 class FakePortManager final : public fabric::PortManager {
  public:
   explicit FakePortManager(const fake_verbs::Device& device) : device_{device} {}
 
-  [[nodiscard]] fabric::MadPort& mad_port() override { return mads_; }
+  [[nodiscard]] fabric::MadPort& mad_port() override { return mads; }
   [[nodiscard]] const fabric::PortAttr& attr() const override;
   std::optional<fabric::PortEvent> next_event() override;
   [[nodiscard]] std::string problem() const override { return trouble; }
@@ -50,11 +64,11 @@ class FakePortManager final : public fabric::PortManager {
   std::deque<fabric::PortEvent> events;
   fabric::KeyViolations violations;
   std::string trouble;
+  QueuedMads mads;
   std::optional<std::uint8_t> mtu;  ///< Code of the MTU that it reports; none: the device's.
 
  private:
   const fake_verbs::Device& device_;
-  test::SilentMadPort mads_;
   mutable fabric::PortAttr attr_;
 };
 
