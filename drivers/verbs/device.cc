@@ -76,6 +76,8 @@ std::optional<VerbsEvent> event_of(const ibv_async_event& event, std::uint8_t po
       return VerbsEvent{.kind = Kind::kQueueFailed, .qpn = event.element.qp->qp_num};
     case IBV_EVENT_COMM_EST:
       return VerbsEvent{.kind = Kind::kQueueEstablished, .qpn = event.element.qp->qp_num};
+    case IBV_EVENT_PATH_MIG:
+      return VerbsEvent{.kind = Kind::kQueueMigrated, .qpn = event.element.qp->qp_num};
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_SRQ_ERR: return VerbsEvent{.kind = Kind::kQueueFailed};
     default: break;

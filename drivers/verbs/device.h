@@ -22,6 +22,7 @@ struct VerbsEvent {
     kPort,              ///< See `port_event`; kFatal concerns the whole device.
     kQueueFailed,       ///< QP `qpn`; 0: a completion queue or SRQ.
     kQueueEstablished,  ///< QP `qpn` received from its peer.
+    kQueueMigrated,     ///< QP `qpn` uses its alternate path.
   };
   Kind kind;
   fabric::PortEvent port_event{};

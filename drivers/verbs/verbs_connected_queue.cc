@@ -22,6 +22,9 @@ using fabric::QueueState;
 /// Largest number of mbufs of a message to send; enough for 64 KiB in pages.
 constexpr std::uint32_t kMaxConnectedSegments = 30;
 
+/// Paths of a queue that are remembered. A burst lasts for less time than so many migrations.
+constexpr std::size_t kPathsKept = 4;
+
 /// Error of a queue by the status of its failed send. Source: ibv_poll_cq(3).
 QueueError error_of_send(ibv_wc_status status) {
   switch (status) {
@@ -116,7 +119,8 @@ Status VerbsConnectedQueue::set_ready_to_receive(const PortTables& tables,
   int mask = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   if (transport() == fabric::Transport::kRc)
     mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-  path_ = attr.path;
+  paths_ = {attr.path};
+  path_.store(&paths_.back(), std::memory_order_release);
   mtu_ = wire::mtu_octets(attr.path_mtu);
   if (const int error = modify(*qp_, IBV_QPS_RTR, to, mask); error != 0)
     return fail(Errc::kInvalidArgument, "cannot set queue pair {:#x} ready to receive: {}", qpn(),
@@ -154,6 +158,43 @@ Status VerbsConnectedQueue::set_ready_to_send(const fabric::ReadyToSend& attr) {
                                       std::memory_order_release))
     return fail(Errc::kRefused, "queue pair {:#x} has failed: {}", qpn(), to_string(error()));
   return {};
+}
+
+Status VerbsConnectedQueue::load_alternate(const PortTables& tables,
+                                           const fabric::AlternatePath& alternate) {
+  expects_management();
+  if (qp_ == nullptr || transport() != fabric::Transport::kRc ||
+      state_.load(std::memory_order_relaxed) != QueueState::kReadyToSend)
+    return fail(Errc::kRefused, "queue pair {:#x} is in state {}", qpn(), to_string(info().state));
+  auto path = make_ah_attr(tables, alternate.path);
+  if (!path) return tl::make_unexpected(path.error());
+  if (alternate.ack_timeout > 31)
+    return fail(Errc::kInvalidArgument, "queue pair {:#x}: ACK timeout {} is out of range", qpn(),
+                alternate.ack_timeout);
+  ibv_qp_attr to{};
+  to.alt_ah_attr = *path;
+  to.alt_pkey_index = pkey_index;
+  to.alt_port_num = tables.port;
+  to.alt_timeout = alternate.ack_timeout;
+  to.path_mig_state = IBV_MIG_REARM;
+  if (const int error = modify(*qp_, IBV_QPS_RTS, to, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE);
+      error != 0)
+    return fail(Errc::kInvalidArgument, "cannot load the alternate path of queue pair {:#x}: {}",
+                qpn(), std::strerror(error));
+  // The worker may still read the path that was in use before, but none that was loaded in vain.
+  if (alternate_) paths_.pop_back();
+  paths_.push_back(alternate.path);
+  alternate_ = true;
+  return {};
+}
+
+bool VerbsConnectedQueue::migrated() {
+  expects_management();
+  if (!std::exchange(alternate_, false)) return false;
+  path_.store(&paths_.back(), std::memory_order_release);
+  // Paths before the one that was in use until now are older than any burst under way.
+  while (paths_.size() > kPathsKept) paths_.pop_front();
+  return true;
 }
 
 void VerbsConnectedQueue::set_error(QueueError error) noexcept {
@@ -267,7 +308,7 @@ bool VerbsConnectedQueue::add(const MemoryMap& map, rte_mbuf* m) noexcept {
 
 /// Copies the messages posted since position `from` to a capture.
 void VerbsConnectedQueue::show_sent(const CaptureView& view, std::uint64_t from) noexcept {
-  PacketHead head = view.head_to(path_);
+  PacketHead head = view.head_to(*path_.load(std::memory_order_acquire));
   head.pkey = view.sent_pkey(pkey);
   head.dest_qp = peer_qpn_;
   const CapturedMessage message{.transport = transport(), .mtu = mtu_};
@@ -278,7 +319,7 @@ void VerbsConnectedQueue::show_sent(const CaptureView& view, std::uint64_t from)
 
 void VerbsConnectedQueue::show_received(const CaptureView& view, const ibv_wc& wc,
                                         const rte_mbuf* m) noexcept {
-  PacketHead head = view.head_from(path_);
+  PacketHead head = view.head_from(*path_.load(std::memory_order_acquire));
   head.pkey = view.sent_pkey(pkey);
   head.dest_qp = qpn();
   CapturedMessage message{.transport = transport(), .mtu = mtu_};

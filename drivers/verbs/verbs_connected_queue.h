@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 
 #include "drivers/verbs/verbs_receive_queue.h"
@@ -29,6 +30,10 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
 
   Status set_ready_to_receive(const PortTables& tables, const fabric::ReadyToReceive& attr);
   Status set_ready_to_send(const fabric::ReadyToSend& attr);
+  /// The device must have automatic path migration.
+  Status load_alternate(const PortTables& tables, const fabric::AlternatePath& alternate);
+  /// The device has migrated the queue pair. False: no alternate path was loaded.
+  bool migrated();
   /// Ends sending, on request of this side (kClosed) or after an error of the device. Only the
   /// first call has an effect. Any lcore.
   void set_error(fabric::QueueError error) noexcept;
@@ -76,8 +81,11 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   std::atomic<std::uint32_t> max_message_{0};
   std::uint32_t peer_qpn_ = 0;
   // Set before the queue pair can receive.
-  fabric::AhAttr path_{};
-  std::uint32_t mtu_ = 0;  ///< MTU of the path, octets.
+  /// Path in use, an element of paths_. Captures show it.
+  std::atomic<const fabric::AhAttr*> path_{nullptr};
+  std::deque<fabric::AhAttr> paths_;  ///< The path in use, the one loaded, and earlier ones.
+  bool alternate_ = false;            ///< The last of paths_ is loaded and not in use.
+  std::uint32_t mtu_ = 0;             ///< MTU of the path, octets.
   // Worker lcore only: numbers of captured packets, in place of their PSNs.
   std::uint32_t captured_tx_ = 0;
   std::uint32_t captured_rx_ = 0;

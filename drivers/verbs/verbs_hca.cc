@@ -326,6 +326,16 @@ void VerbsHca::set_error(fabric::ConnectedQueue& queue) {
   static_cast<VerbsConnectedQueue&>(queue).end(fabric::QueueError::kClosed);
 }
 
+Status VerbsHca::load_alternate(fabric::ConnectedQueue& queue,
+                                const fabric::AlternatePath& alternate) {
+  expects_management();
+  if (!device_) return fail(Errc::kRefused, "{}: {}", config_.name, problem());
+  if (!device_->has(IBV_DEVICE_AUTO_PATH_MIG))
+    return fail(Errc::kRefused, "{}: {} has no automatic path migration", config_.name,
+                config_.device);
+  return static_cast<VerbsConnectedQueue&>(queue).load_alternate(tables_, alternate);
+}
+
 fabric::ConnectedQueueInfo VerbsHca::info(const fabric::ConnectedQueue& queue) const {
   return static_cast<const VerbsConnectedQueue&>(queue).info();
 }

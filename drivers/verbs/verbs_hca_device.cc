@@ -161,6 +161,10 @@ void VerbsHca::take_device_events() {
         if (find_queue(event->qpn) != nullptr)
           queue_events_.push_back({event->qpn, fabric::QueueEvent::Kind::kEstablished});
         break;
+      case VerbsEvent::Kind::kQueueMigrated:
+        if (VerbsConnectedQueue* const queue = find_queue(event->qpn); queue && queue->migrated())
+          queue_events_.push_back({event->qpn, fabric::QueueEvent::Kind::kMigrated});
+        break;
       case VerbsEvent::Kind::kQueueFailed:
         if (event->qpn == 0) return lose_device(kQueueBroken);
         if (VerbsConnectedQueue* const queue = find_queue(event->qpn))

@@ -137,11 +137,19 @@ struct ReadyToSend {
   std::uint8_t ack_timeout = 14;       ///< Code, 4.096 us << code; 0: none.
 };
 
-/// Event of one queue. Each kind occurs at most once per queue.
+/// A second path to the peer's port. The queue changes to it by itself when the path in use fails,
+/// and the peer's queue follows, if it has the reverse path loaded. Source: IBA vol 1 §17.2.8.
+struct AlternatePath {
+  AhAttr path{};
+  std::uint8_t ack_timeout = 14;  ///< Code, 4.096 us << code; 0: none.
+};
+
+/// Event of one queue. Each kind except kMigrated occurs at most once per queue.
 struct QueueEvent {
   enum class Kind : std::uint32_t {
     kEstablished,  ///< First packet received while only ready to receive: the peer is ready.
     kError,        ///< The queue is in error, see ConnectedQueueInfo::error; not after set_error().
+    kMigrated,     ///< The queue uses its alternate path, and has no further one.
   };
   std::uint32_t qpn;
   Kind kind;
@@ -173,6 +181,10 @@ class ConnectedTransport {
   /// Moves the queue to kError soon: it sends and receives no more packets, and messages that the
   /// peer has not acknowledged are flushed.
   virtual void set_error(ConnectedQueue& queue) = 0;
+  /// Loads an alternate path, in place of one loaded before. The queue is of type RC and ready to send.
+  /// Errors, which leave the queue unchanged: kInvalidArgument for impossible attributes; kRefused in
+  /// any other state, or if the device has no alternate paths, as by default.
+  virtual Status load_alternate(ConnectedQueue& queue, const AlternatePath& alternate);
 
   [[nodiscard]] virtual ConnectedQueueInfo info(const ConnectedQueue& queue) const = 0;
   /// Oldest event of connected queues; events of destroyed queues are left out.
@@ -184,5 +196,10 @@ class ConnectedTransport {
  protected:
   ~ConnectedTransport() = default;
 };
+
+inline Status ConnectedTransport::load_alternate(ConnectedQueue& /*queue*/,
+                                                 const AlternatePath& /*alternate*/) {
+  return fail(Errc::kRefused, "the device has no alternate paths");
+}
 
 }  // namespace ipoib::fabric

@@ -215,9 +215,15 @@ Qp* peer_of(const Qp& qp) {
   if (!right) return nullptr;
   const Port& there = peer.port();
   const Port& here = qp.port();
-  const bool reached = there.attr.state == IBV_PORT_ACTIVE &&
-                       owns_lid(there, qp.attr.ah_attr.dlid) &&
-                       owns_lid(here, peer.attr.ah_attr.dlid);
+  const auto leads_to = [](const Qp& from, const Port& port) {
+    const std::uint16_t dlid = from.attr.ah_attr.dlid;
+    return owns_lid(port, dlid) && !State::get().cut_lids.contains(dlid);
+  };
+  // A peer that is armed follows to its alternate path, so that its way back need not work.
+  const bool follows =
+      peer.attr.path_mig_state == IBV_MIG_ARMED && qp.attr.path_mig_state == IBV_MIG_MIGRATED;
+  const bool reached = there.attr.state == IBV_PORT_ACTIVE && leads_to(qp, there) &&
+                       (follows || leads_to(peer, here));
   const bool same_partition =
       wire::pkeys_match(here.pkeys[qp.attr.pkey_index], there.pkeys[peer.attr.pkey_index]);
   return reached && same_partition ? &peer : nullptr;
@@ -252,12 +258,19 @@ Outcome send_unreliable(Qp& qp, const Send& send) {
   return IBV_WC_SUCCESS;
 }
 
-Outcome send_reliable(Qp& qp, const Send& send) {
+Outcome send_reliable(Qp& qp, Send& send) {
   Qp* peer = peer_of(qp);
   if (peer == nullptr || peer->expected_psn != qp.next_psn) {
     const bool waits = qp.attr.timeout == 0 || send.tries <= qp.attr.retry_cnt;
-    return waits ? std::nullopt : Outcome{IBV_WC_RETRY_EXC_ERR};
+    if (waits) return std::nullopt;
+    if (qp.attr.path_mig_state != IBV_MIG_ARMED) return IBV_WC_RETRY_EXC_ERR;
+    send.tries = 0;
+    migrate(qp);
+    return send_reliable(qp, send);
   }
+  if (qp.attr.path_mig_state == IBV_MIG_MIGRATED && peer->attr.path_mig_state == IBV_MIG_ARMED)
+    migrate(*peer);
+  arm(qp, *peer);
   establish(*peer);
   const auto& posted = peer->receives().posted;
   if (posted.empty()) {

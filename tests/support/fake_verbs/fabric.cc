@@ -140,6 +140,7 @@ void Fabric::reset() {
   state.violations.clear();
   state.sent.clear();
   state.tap = false;
+  state.cut_lids.clear();
   state.open_lists = 0;
   state.send_counts = {};
 }
@@ -254,6 +255,15 @@ void Fabric::time_passes(unsigned n) {
     }
     progress();
   }
+}
+
+void Fabric::cut(std::uint16_t dlid, bool broken) {
+  State& state = State::get();
+  const Lock lock{state.mutex};
+  if (broken)
+    state.cut_lids.insert(dlid);
+  else
+    state.cut_lids.erase(dlid);
 }
 
 void Fabric::inject(const Message& message) {

@@ -199,6 +199,8 @@ class Fabric {
   void hold_sends(Device& device, bool hold);
   /// Counts `n` failed tries for the oldest unfinished send of each queue pair.
   void time_passes(unsigned n = 1);
+  /// Packets to this LID are lost from now on, or no longer.
+  void cut(std::uint16_t dlid, bool broken = true);
   /// Delivers a UD packet from outside to all ports that its DLID leads to.
   void inject(const Message& message);
 

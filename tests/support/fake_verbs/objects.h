@@ -201,6 +201,7 @@ struct State {
   std::vector<std::string> violations;
   std::vector<Message> sent;
   bool tap = false;
+  std::set<std::uint16_t> cut_lids;
   unsigned open_lists = 0;
   std::uint32_t next_qpn = 0x48;
   std::uint32_t next_key = 0x1100;
@@ -259,6 +260,10 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);
 
 // queue_pair.cc
 int modify(Qp& qp, const ibv_qp_attr& attr, int mask);
+/// The queue pair uses its alternate path from now on, and reports it. Precondition: it is armed.
+void migrate(Qp& qp);
+/// Two queue pairs that both have an alternate path loaded are armed by the next packet.
+void arm(Qp& qp, Qp& peer);
 /// Sets the state to ERR and flushes all queues.
 void enter_error(Qp& qp);
 /// Empties the queues of the queue pair and, if the device does that, removes its completions.

@@ -68,6 +68,14 @@ int check_values(const Qp& qp, const ibv_qp_attr& attr, int mask) {
   if (has(IBV_QP_PATH_MTU) &&
       (attr.path_mtu < IBV_MTU_256 || port == nullptr || attr.path_mtu > port->attr.active_mtu))
     return EINVAL;
+  const bool migrates = (device.attr.orig_attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG) != 0;
+  if (has(IBV_QP_ALT_PATH) &&
+      (!migrates || !valid_path(device, attr.alt_ah_attr) || attr.alt_timeout > 31 ||
+       attr.alt_ah_attr.port_num != attr.alt_port_num || port == nullptr ||
+       attr.alt_pkey_index >= port->pkeys.size()))
+    return EINVAL;
+  if (has(IBV_QP_PATH_MIG_STATE) && (!migrates || attr.path_mig_state == IBV_MIG_ARMED))
+    return EINVAL;  // Only the device arms.
   const auto above = [&](int bit, std::uint32_t value, std::uint32_t most) {
     return has(bit) && value > most;
   };
@@ -104,6 +112,11 @@ void take_values(Qp& qp, const ibv_qp_attr& attr, int mask) {
   take(IBV_QP_SQ_PSN, &ibv_qp_attr::sq_psn);
   take(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
   take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
+  take(IBV_QP_PATH_MIG_STATE, &ibv_qp_attr::path_mig_state);
+  take(IBV_QP_ALT_PATH, &ibv_qp_attr::alt_ah_attr);
+  take(IBV_QP_ALT_PATH, &ibv_qp_attr::alt_pkey_index);
+  take(IBV_QP_ALT_PATH, &ibv_qp_attr::alt_port_num);
+  take(IBV_QP_ALT_PATH, &ibv_qp_attr::alt_timeout);
   if ((mask & IBV_QP_RQ_PSN) != 0) qp.expected_psn = attr.rq_psn;
   if ((mask & IBV_QP_SQ_PSN) != 0) qp.next_psn = attr.sq_psn;
 }
@@ -130,6 +143,21 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
   }
   progress();
   return 0;
+}
+
+void migrate(Qp& qp) {
+  qp.attr.ah_attr = qp.attr.alt_ah_attr;
+  qp.attr.pkey_index = qp.attr.alt_pkey_index;
+  qp.attr.timeout = qp.attr.alt_timeout;
+  qp.attr.path_mig_state = IBV_MIG_MIGRATED;
+  ibv_async_event event{};
+  event.element.qp = &qp.qp_base;
+  push_event(qp.context(), IBV_EVENT_PATH_MIG, event);
+}
+
+void arm(Qp& qp, Qp& peer) {
+  if (qp.attr.path_mig_state == IBV_MIG_REARM && peer.attr.path_mig_state == IBV_MIG_REARM)
+    qp.attr.path_mig_state = peer.attr.path_mig_state = IBV_MIG_ARMED;
 }
 
 void enter_error(Qp& qp) {

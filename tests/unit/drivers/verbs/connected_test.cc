@@ -42,6 +42,7 @@ class VerbsConnectedTest : public VerbsFixture, public testing::WithParamInterfa
       fake_verbs::Device& device = add_device(end == &a_ ? 0 : 1);
       device.extended_qp = GetParam().extended;
       device.attr.orig_attr.max_cqe = kDepth;  // For the sends of all queues.
+      prepare(device, end == &a_);
       end->node = make_node(device);
       pass(*end->node);
       end->receive = end->node->hca->create_receive_queue({kBuffers, kMaxMessage}).value();
@@ -55,6 +56,8 @@ class VerbsConnectedTest : public VerbsFixture, public testing::WithParamInterfa
     VerbsFixture::TearDown();
   }
 
+  /// Changes a device before its node exists.
+  virtual void prepare(fake_verbs::Device& /*device*/, bool /*first*/) {}
   [[nodiscard]] bool reliable() const { return GetParam().transport == Transport::kRc; }
   fabric::ConnectedQueue* make_queue(End& end) const {
     return end.node->hca
@@ -153,6 +156,78 @@ class VerbsConnectedTest : public VerbsFixture, public testing::WithParamInterfa
   End a_;
   End b_;
 };
+
+/// The ports have two LIDs each. Paths between the second ones are the alternate paths.
+class VerbsAlternateTest : public VerbsConnectedTest {
+ protected:
+  void prepare(fake_verbs::Device& device, bool first) override {
+    device.attr.orig_attr.device_cap_flags |= IBV_DEVICE_AUTO_PATH_MIG;
+    device.ports[0].attr.lid = first ? 0x10 : 0x20;
+    device.ports[0].attr.lmc = 1;
+  }
+  static Status load(const End& end, std::uint16_t dlid) {
+    fabric::AlternatePath alternate;
+    alternate.path.dlid = dlid;
+    return end.node->hca->load_alternate(*end.queue, alternate);
+  }
+  void expect_migrated(const End& end) {
+    const auto heard = news(end);
+    ASSERT_EQ(heard.size(), 1U);
+    EXPECT_EQ(heard[0].kind, QueueEvent::Kind::kMigrated);
+    EXPECT_EQ(heard[0].qpn, end.queue->qpn());
+  }
+  /// The retries on the path in use are exhausted.
+  void expect_failover(std::uint16_t broken) {
+    fabric_.cut(broken);
+    EXPECT_EQ(send(a_, {700}), 1);
+    fabric_.time_passes(3);
+    EXPECT_EQ(take(receive(b_)), expected({700}));
+    expect_migrated(a_);
+    expect_migrated(b_);
+    expect_talk();
+    EXPECT_EQ(info(a_).state, QueueState::kReadyToSend);
+  }
+};
+
+TEST_P(VerbsAlternateTest, C15_QueuesMigrateTogetherAndTakeAnotherAlternate) {
+  ASSERT_TRUE(load(a_, 0x21));
+  ASSERT_TRUE(load(b_, 0x11));
+  expect_talk();  // It arms the device.
+  expect_failover(0x20);
+  // The next alternate is the first path, which works again.
+  fabric_.cut(0x20, false);
+  ASSERT_TRUE(load(a_, 0x21));
+  ASSERT_TRUE(load(a_, 0x20));  // Replaces the one before.
+  ASSERT_TRUE(load(b_, 0x10));
+  expect_talk();
+  expect_failover(0x21);
+}
+
+TEST_P(VerbsAlternateTest, C15_WithoutAnAlternateThePathFails) {
+  fabric_.cut(0x20);
+  EXPECT_EQ(send(a_, {700}), 1);
+  fabric_.time_passes(3);
+  EXPECT_TRUE(receive(a_).empty());
+  expect_failed(a_, QueueError::kRetryExceeded);
+  EXPECT_EQ(load(a_, 0x21).error().code, Errc::kRefused);
+}
+
+TEST_P(VerbsAlternateTest, C15_PathsThatCannotBeAreRefused) {
+  EXPECT_EQ(load(a_, 0).error().code, Errc::kInvalidArgument);
+  fabric::AlternatePath alternate;
+  alternate.path.dlid = 0x21;
+  alternate.ack_timeout = 32;
+  EXPECT_EQ(a_.node->hca->load_alternate(*a_.queue, alternate).error().code,
+            Errc::kInvalidArgument);
+  expect_talk();
+}
+
+TEST_P(VerbsConnectedTest, C15_DeviceWithoutMigrationRefusesAlternates) {
+  fabric::AlternatePath alternate;
+  alternate.path.dlid = 5;
+  EXPECT_EQ(a_.node->hca->load_alternate(*a_.queue, alternate).error().code, Errc::kRefused);
+  expect_talk();
+}
 
 TEST_P(VerbsConnectedTest, MessagesOfAnySizeArriveWholeAndInOrder) {
   for (std::uint16_t burst = 1; burst <= kSendDepth; ++burst) {
@@ -683,6 +758,9 @@ INSTANTIATE_TEST_SUITE_P(Ways, VerbsConnectedTest,
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Ways, VerbsConnectedWorkers,
                          testing::Values(Way{Transport::kRc, true}, Way{Transport::kUc, false}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Ways, VerbsAlternateTest,
+                         testing::Values(Way{Transport::kRc, true}, Way{Transport::kRc, false}),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Ways, VerbsReliableTest,
                          testing::Values(Way{Transport::kRc, true}, Way{Transport::kRc, false}),
