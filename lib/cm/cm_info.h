@@ -65,7 +65,10 @@ struct ManagerCounters {
   std::uint64_t disconnected = 0;  ///< Calls of disconnect().
   /// Disconnects that the peer has not answered in time, or whose place another one needed.
   std::uint64_t dreqs_unanswered = 0;
+  // Alternate paths: LAPs of peers by answer, and own ones without an answer.
+  std::uint64_t laps_accepted = 0;
   std::uint64_t laps_refused = 0;
+  std::uint64_t laps_unanswered = 0;
   /// Indexed by CloseReason.
   std::array<std::uint64_t, static_cast<std::size_t>(CloseReason::kCount)> closed{};
   std::uint64_t sidr_requests = 0, sidr_answered = 0, sidr_timed_out = 0;

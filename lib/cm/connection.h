@@ -27,9 +27,10 @@ enum class Crowd : std::uint8_t {
   kCount,
 };
 
-/// State that only an exchange of messages needs; absent while the connection is established.
+/// State that only an exchange of messages needs; absent while the connection is established, unless
+/// its LAP waits for an answer.
 struct Exchange {
-  wire::CmMad mad{};         ///< REQ, REP, REJ or DREQ, for retransmits.
+  wire::CmMad mad{};         ///< REQ, REP, REJ, LAP or DREQ, for retransmits.
   TimePoint latest{};        ///< The set-up ends here, whichever MRAs the peer sends.
   std::uint64_t serial = 0;  ///< Order of arrival in `crowd`; 0: in none.
   Crowd crowd = Crowd::kHalfOpen;

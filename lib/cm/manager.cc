@@ -83,7 +83,7 @@ bool Manager::on_mad(const fabric::ReceivedMad& received, TimePoint now) {
     case wire::CmAttr::kDreq: on_dreq(mad, from, now); break;
     case wire::CmAttr::kDrep: on_drep(mad, from, now); break;
     case wire::CmAttr::kLap: on_lap(mad, from); break;
-    case wire::CmAttr::kApr: ++counters_.unexpected; break;  // No LAP is ever sent.
+    case wire::CmAttr::kApr: on_apr(mad, from); break;
     case wire::CmAttr::kSidrReq: sidr_.on_req(mad, from); break;
     case wire::CmAttr::kSidrRep: sidr_.on_rep(mad, from, now); break;
   }
@@ -192,7 +192,10 @@ void Manager::expire(Connection& c, TimePoint now) {
       return;
     case State::kRejSent:
     case State::kTimeWait: release(c); return;
-    case State::kEstablished: table_.set_due(c, TimePoint::max()); return;
+    case State::kEstablished:
+      if (c.exchange) return retry(c, now);  // A LAP.
+      table_.set_due(c, TimePoint::max());
+      return;
   }
 }
 
@@ -214,6 +217,10 @@ void Manager::abort_connection(Connection& c, TimePoint now) {
     ++counters_.dreqs_unanswered;
     enter_time_wait(c, now);
     return;
+  }
+  if (c.state == State::kEstablished) {
+    ++counters_.laps_unanswered;
+    return end_lap(c, std::nullopt);
   }
   close(c, CloseReason::kTimedOut);
   if (c.passive)
@@ -267,6 +274,10 @@ void Manager::deliver(TimePoint now) {
             e.consumer->on_established(e.handle, now);
           else if constexpr (std::is_same_v<T, Closed>)
             e.consumer->on_closed(e.handle, what, now);
+          else if constexpr (std::is_same_v<T, Alternate>)
+            answer_lap(e, what, now);
+          else if constexpr (std::is_same_v<T, AlternateAnswer>)
+            e.consumer->on_alternate_answer(e.handle, what, now);
           else
             e.consumer->on_released(e.handle, now);
         },

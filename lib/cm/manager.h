@@ -75,6 +75,9 @@ class Manager {
   /// Sends one more RTU on an established connection. A peer that has lost the connection answers
   /// with a REJ, which on_closed() reports; any other peer does not answer.
   Status probe(Handle handle, TimePoint now);
+  /// Asks the peer of an established connection to load an alternate path, by a LAP. The answer comes as
+  /// on_alternate_answer(). kUnavailable also while another LAP has no answer yet.
+  Status load_alternate(Handle handle, const AlternateParams& params, TimePoint now);
   /// Reports a packet on the connection's queue pair. It replaces an RTU that has not arrived.
   void on_traffic(Handle handle, TimePoint now);
   /// Removes the consumer: it gets no more events, and all its connections are disconnected.
@@ -125,11 +128,19 @@ class Manager {
   };
   struct Established {};
   struct Released {};
+  /// A LAP, and the answer to one; empty: none.
+  struct Alternate {
+    wire::CmLap lap;
+    std::uint64_t tid;
+    fabric::MadAddress from;
+  };
+  using AlternateAnswer = std::optional<wire::ApStatus>;
   /// An event to deliver to a consumer.
   struct Event {
     Consumer* consumer;
     Handle handle;
-    std::variant<Request, wire::CmRep, Established, Closed, Released> what;
+    std::variant<Request, wire::CmRep, Established, Closed, Released, Alternate, AlternateAnswer>
+        what;
   };
   struct Arrived {
     wire::CmMad mad;
@@ -181,6 +192,12 @@ class Manager {
   void on_rtu(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
   void establish(Connection& c);
 
+  // manager_alternate.cc
+  void on_lap(const wire::CmMad& mad, const fabric::MadAddress& from);
+  void answer_lap(const Event& event, const Alternate& asked, TimePoint now);
+  void on_apr(const wire::CmMad& mad, const fabric::MadAddress& from);
+  void end_lap(Connection& c, AlternateAnswer answer);
+
   // manager_waiting.cc
   void serve_requests(TimePoint now);
   void judge_arrived(const Arrived& arrived, TimePoint now);
@@ -202,7 +219,6 @@ class Manager {
   void start_dreq(Connection& c, TimePoint now);
   void on_dreq(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
   void on_drep(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
-  void on_lap(const wire::CmMad& mad, const fabric::MadAddress& from);
   void close(const Connection& c, CloseReason reason, const wire::CmRej* rej = nullptr);
   void enter_time_wait(Connection& c, TimePoint now);
   void release(Connection& c);

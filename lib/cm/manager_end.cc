@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The end of connections: REJ, DREQ and DREP, stale connections, time-wait. LAPs (alternate paths)
-// are refused here too.
+// The end of connections: REJ, DREQ and DREP, stale connections, time-wait.
 #include <algorithm>
 
 #include "lib/cm/manager.h"
@@ -211,17 +210,6 @@ void Manager::on_drep(const wire::CmMad& mad, const fabric::MadAddress& from, Ti
   } else {
     ++counters_.unexpected;
   }
-}
-
-void Manager::on_lap(const wire::CmMad& mad, const fabric::MadAddress& from) {
-  const auto lap = wire::cm_message<wire::CmLap>(mad);
-  const Connection* c = table_.find(lap.remote_id.host());
-  if (c != nullptr && !is_peers(*c, from)) return;
-  const bool established =
-      c != nullptr && c->remote_id == lap.local_id.host() && c->state == State::kEstablished;
-  ++(established ? counters_.laps_refused : counters_.unknown_id);
-  send(from, apr_mad(mad.hdr.tid.host(), lap,
-                     established ? wire::ApStatus::kNotSupported : wire::ApStatus::kInvalidCommId));
 }
 
 // --- End ---

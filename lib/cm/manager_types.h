@@ -94,6 +94,15 @@ class Consumer {
   virtual void on_established(Handle handle, TimePoint now) = 0;
   /// The connection is over: the queue pair must enter its error state.
   virtual void on_closed(Handle handle, const Closed& closed, TimePoint now) = 0;
+  /// The peer's LAP on an established connection: packets of the peer will take this path when the one
+  /// in use fails. Load its reverse, and return the status for the APR.
+  [[nodiscard]] virtual wire::ApStatus on_alternate(Handle /*handle*/, const wire::CmLap& /*lap*/,
+                                                    TimePoint /*now*/) {
+    return wire::ApStatus::kNotSupported;
+  }
+  /// The peer's answer to load_alternate(); empty: none in time.
+  virtual void on_alternate_answer(Handle /*handle*/, std::optional<wire::ApStatus> /*status*/,
+                                   TimePoint /*now*/) {}
   /// No packet of the connection is under way any more: its QPN may be used again.
   virtual void on_released(Handle handle, TimePoint now) = 0;
 };
@@ -110,12 +119,19 @@ struct ConnectParams {
   std::uint8_t rnr_retry = 7;
   std::uint8_t mtu = 4;  ///< Path MTU as code.
   wire::CmPath primary{};
+  wire::CmPath alternate{};          ///< All zeros: none.
   std::uint8_t lifetime = 16;        ///< Packet lifetime of the path.
   std::uint8_t remote_timeout = 18;  ///< The peer must answer the REQ in this time.
   std::uint8_t local_timeout = 18;   ///< This side answers a REP in this time.
   std::uint8_t max_retries = 4;      ///< Retransmits of a message, 0-15.
   /// Sent in REQ, MRA, RTU and REJ; truncated to the size of the field.
   std::vector<std::byte> private_data{};
+};
+
+/// Parameters of a LAP. Times are codes.
+struct AlternateParams {
+  wire::CmPath path{};
+  std::uint8_t remote_timeout = 18;  ///< That of the connection's REQ, if this side sent it.
 };
 
 /// Parameters of the passive side's REP.
@@ -125,6 +141,8 @@ struct AcceptParams {
   bool srq = false;
   std::uint8_t rnr_retry = 7;  ///< For the peer's sends.
   std::uint8_t target_ack_delay = 15;
+  /// For the alternate path of the REQ, if it has one.
+  wire::Failover failover = wire::Failover::kNotSupported;
   /// Sent in REP, in later REJs and in the RTU of probe().
   std::vector<std::byte> private_data{};
 };

@@ -20,6 +20,7 @@ wire::CmMad req_mad(const Connection& c, const ConnectParams& params, std::uint6
   req.set_max_cm_retries(params.max_retries);
   req.set_srq(params.srq);
   req.primary = params.primary;
+  req.alternate = params.alternate;
   wire::set_private(req.private_data, c.private_data);
   return wire::make_cm_mad(c.tid, req);
 }
@@ -31,8 +32,7 @@ wire::CmMad rep_mad(const Connection& c, const AcceptParams& params, std::uint64
   rep.local_qpn.set(params.qpn);
   rep.starting_psn.set(params.starting_psn);
   rep.set_target_ack_delay(params.target_ack_delay);
-  rep.set_failover(c.exchange->has_alternate ? wire::Failover::kNotSupported
-                                             : wire::Failover::kAccepted);
+  rep.set_failover(c.exchange->has_alternate ? params.failover : wire::Failover::kAccepted);
   rep.set_rnr_retry(params.rnr_retry);
   rep.set_srq(params.srq);
   rep.local_ca_guid.set(ca_guid);
@@ -74,6 +74,27 @@ wire::CmMad rej_mad(std::uint64_t tid, std::uint32_t local_id, std::uint32_t rem
   rej.set_info(info);
   wire::set_private(rej.private_data, private_data);
   return wire::make_cm_mad(tid, rej);
+}
+
+wire::CmMad lap_mad(const Connection& c, std::uint64_t tid, const AlternateParams& params) {
+  const wire::CmPath& path = params.path;
+  wire::CmLap lap{};
+  lap.local_id.set(c.id);
+  lap.remote_id.set(c.remote_id);
+  lap.remote_qpn.set(c.remote_qpn);
+  lap.set_remote_timeout(params.remote_timeout);
+  lap.local_lid = path.local_lid;
+  lap.remote_lid = path.remote_lid;
+  lap.local_gid = path.local_gid;
+  lap.remote_gid = path.remote_gid;
+  lap.set_flow_label(path.flow_label());
+  lap.tclass = path.tclass;
+  lap.hop_limit = path.hop_limit;
+  lap.set_rate(path.rate());
+  lap.set_sl(path.sl());
+  lap.set_subnet_local(path.subnet_local());
+  lap.set_ack_timeout(path.ack_timeout());
+  return wire::make_cm_mad(tid, lap);
 }
 
 wire::CmMad dreq_mad(const Connection& c, std::uint64_t tid) {

@@ -26,6 +26,8 @@ namespace ipoib::cm {
                                   wire::RejReason reason, std::span<const std::byte> info = {},
                                   std::span<const std::byte> private_data = {});
 [[nodiscard]] wire::CmMad dreq_mad(const Connection& c, std::uint64_t tid);
+[[nodiscard]] wire::CmMad lap_mad(const Connection& c, std::uint64_t tid,
+                                  const AlternateParams& params);
 /// Answers to messages that name the connection from the peer's side.
 [[nodiscard]] wire::CmMad drep_mad(std::uint64_t tid, const wire::CmDreq& dreq);
 [[nodiscard]] wire::CmMad apr_mad(std::uint64_t tid, const wire::CmLap& lap, wire::ApStatus status);

@@ -44,6 +44,8 @@ struct End final : Consumer {
   Handle handle = kNoHandle;
   wire::CmReq req{};
   wire::CmRep rep{};
+  wire::CmLap lap{};
+  wire::ApStatus alternate_status = wire::ApStatus::kNotSupported;
   Closed closed{};
   std::vector<Handle> requests;  ///< Handles of all requests.
   std::size_t asked = 0;         ///< Calls of admit() that may query the SA.
@@ -88,6 +90,15 @@ struct End final : Consumer {
     closed = c;
   }
   void on_released(Handle, TimePoint) override { told.emplace_back("released"); }
+  wire::ApStatus on_alternate(Handle h, const wire::CmLap& said, TimePoint) override {
+    told.emplace_back("alternate");
+    EXPECT_EQ(h, handle);
+    lap = said;
+    return alternate_status;
+  }
+  void on_alternate_answer(Handle, std::optional<wire::ApStatus> status, TimePoint) override {
+    told.push_back("answer: " + (status ? std::to_string(static_cast<int>(*status)) : "none"));
+  }
 
   bool feed(const wire::CmMad& mad, std::uint16_t from, const wire::Gid& gid = {}) {
     fabric::ReceivedMad received;

@@ -315,31 +315,6 @@ TEST_F(CmManager, APacketStandsForTheRtu) {
   EXPECT_FALSE(b.manager.next_deadline());
 }
 
-TEST_F(CmManager, AlternatePathsAreNotSupported) {
-  establish();
-  wire::CmLap lap{};
-  lap.local_id.set(a.handle);
-  lap.remote_id.set(b.handle);
-  b.feed(wire::make_cm_mad(99, lap), a.lid);
-  ASSERT_EQ(b.kinds(), "APR");
-  const auto apr = wire::cm_message<wire::CmApr>(b.sent.front().mad);
-  EXPECT_EQ(apr.status, wire::ApStatus::kNotSupported);
-  EXPECT_EQ(apr.remote_id.host(), a.handle);
-  EXPECT_EQ(b.sent.front().mad.hdr.tid.host(), 99U);
-  EXPECT_EQ(b.manager.counters().laps_refused, 1U);
-  EXPECT_EQ(b.state(), State::kEstablished);
-}
-
-TEST_F(CmManager, AnAlternatePathInARequestIsDeclinedInTheReply) {
-  connect();
-  auto req = wire::cm_message<wire::CmReq>(a.sent.front().mad);
-  req.alternate = req.primary;
-  b.feed(wire::make_cm_mad(5, req), a.lid);
-  ASSERT_TRUE(b.manager.accept(b.handle, answer(), now));
-  EXPECT_EQ(wire::cm_message<wire::CmRep>(b.sent.front().mad).failover(),
-            wire::Failover::kNotSupported);
-}
-
 /// The sender delivers at once, so an answer arrives while its request is still being sent.
 TEST(CmManagerLoop, ASynchronousWireIsNoProblem) {
   TimePoint now{1s};
