@@ -100,7 +100,9 @@ void add_connections(Json& counters, const link::ConnectionCounters& c) {
                    {"connections_bad_private_data", c.bad_private_data},
                    {"connections_bad_transport", c.bad_transport},
                    {"connections_no_queue", c.no_queue},
-                   {"connections_further", c.further}});
+                   {"connections_further", c.further},
+                   {"connections_alternates", c.alternates},
+                   {"connections_migrations", c.migrations}});
   for (std::size_t i = 0; i < c.ended.size(); ++i)
     counters[fmt::format("connections_ended_{}",
                          key_of(link::to_string(static_cast<link::ConnectionEnd>(i))))] =

@@ -101,7 +101,9 @@ fabric::Capabilities VerbsHca::capabilities() const {
                             .multicast = fabric::MulticastFilter::kGroups,
                             .max_workers = fabric::kAnyWorkers,
                             .removal_events = true};
-  if (device_) able.max_segments = max_send_segments(*device_);
+  if (!device_) return able;
+  able.max_segments = max_send_segments(*device_);
+  able.alternate_paths = device_->has(IBV_DEVICE_AUTO_PATH_MIG);
   return able;
 }
 

@@ -40,6 +40,8 @@ struct Capabilities {
   MulticastFilter multicast = MulticastFilter::kUnknown;
   /// Workers that can have queue pairs of their own on the port.
   std::uint16_t max_workers = 1;
+  /// Connected queues of type RC take an alternate path (lib/fabric/connected.h).
+  bool alternate_paths = false;
   /// The device reports its own removal.
   bool removal_events = false;
 

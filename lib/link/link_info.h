@@ -114,10 +114,12 @@ struct ConnectionCounters {
   /// No valid UD QPN, an MTU that carries nothing, or this link's own address.
   std::uint64_t bad_private_data = 0;
   std::uint64_t bad_transport = 0;  ///< A transport that this link does not offer.
-  std::uint64_t elsewhere = 0;  ///< REQs from another port than that of the peer that they name.
-  std::uint64_t no_path = 0;    ///< REQs that name a peer to which the SA knows no path; dropped.
-  std::uint64_t no_queue = 0;   ///< The HCA provided no queue.
-  std::uint64_t further = 0;    ///< PairPolicy::kFirst: there is a connection already.
+  std::uint64_t elsewhere = 0;   ///< REQs from another port than that of the peer that they name.
+  std::uint64_t no_path = 0;     ///< REQs that name a peer to which the SA knows no path; dropped.
+  std::uint64_t no_queue = 0;    ///< The HCA provided no queue.
+  std::uint64_t further = 0;     ///< PairPolicy::kFirst: there is a connection already.
+  std::uint64_t alternates = 0;  ///< Alternate paths loaded.
+  std::uint64_t migrations = 0;  ///< Connections that changed to their alternate path.
   std::array<std::uint64_t, static_cast<std::size_t>(ConnectionEnd::kCount)> ended{};
 
   [[nodiscard]] std::uint64_t ended_by(ConnectionEnd end) const {

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstring>
+
 #include "lib/wire/rmpp.h"
 
 namespace ipoib::sa {
@@ -100,6 +103,15 @@ Request find_path(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pk
   r.pkey = full_member(pkey);
   const std::uint64_t mask = PathRecord::kIpoibMask & ~(tclass ? 0 : PathRecord::kTclass);
   return Request::of(wire::Method::kGet, wire::Attr::kPathRecord, mask, r);
+}
+
+Request find_path_to_lid(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
+                         std::uint16_t dlid) {
+  Request request = find_path(sgid, dgid, pkey, std::nullopt);
+  const wire::Be16 octets{dlid};
+  std::memcpy(&request.data[offsetof(PathRecord, dlid)], &octets, sizeof(octets));
+  request.comp_mask |= PathRecord::kDlid;
+  return request;
 }
 
 Request class_port_info() {

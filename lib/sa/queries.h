@@ -43,6 +43,10 @@ namespace ipoib::sa {
 [[nodiscard]] Request find_path(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
                                 std::optional<std::uint8_t> tclass = 0);
 
+/// Asks for the path that leads to this LID of the port. The SA chooses the traffic class.
+[[nodiscard]] Request find_path_to_lid(const wire::Gid& sgid, const wire::Gid& dgid,
+                                       std::uint16_t pkey, std::uint16_t dlid);
+
 [[nodiscard]] Request class_port_info();
 
 /// Subscribes QP1 of the requesting port to Reports of one trap (wire::Trap), or of all, about any

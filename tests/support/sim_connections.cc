@@ -52,6 +52,14 @@ void FakeConnectionActions::set_error(fabric::ConnectedQueue& queue) {
   queues.at(queue.qpn())->info.state = fabric::QueueState::kError;
 }
 
+Status FakeConnectionActions::load_alternate(fabric::ConnectedQueue& queue,
+                                             const fabric::AlternatePath& alternate) {
+  FakeConnectedQueue& q = *queues.at(queue.qpn());
+  if (q.info.state != fabric::QueueState::kReadyToSend) return fail(Errc::kRefused, "not in RTS");
+  q.alternates.push_back(alternate);
+  return {};
+}
+
 fabric::ConnectedQueueInfo FakeConnectionActions::info(const fabric::ConnectedQueue& queue) const {
   return queues.at(queue.qpn())->info;
 }
@@ -88,7 +96,9 @@ void SimSide::start() {
   fabric::PortAttr port;
   port.guid = kGuid + lid_;
   port.lid = sim_.by_gid ? fabric::kOwnLid : port_lid;
-  manager->set_port({.gid = address().gid, .lid = port.lid, .lmc = 0, .by_gid = sim_.by_gid});
+  port.lmc = sim_.lmc;
+  manager->set_port(
+      {.gid = address().gid, .lid = port.lid, .lmc = sim_.lmc, .by_gid = sim_.by_gid});
   ConnectionSurroundings around;
   around.path_to = [this](const wire::Gid& gid) -> std::optional<PathTable::ReadyPath> {
     if (!has_path) return std::nullopt;
@@ -101,6 +111,13 @@ void SimSide::start() {
     if (number >= sim_.sides.size()) return std::nullopt;
     const std::uint16_t dlid = paths_.try_emplace(gid, sim_.sides[number]->port_lid).first->second;
     return PathTable::ReadyPath{{.dlid = dlid, .sl = 1, .dgid = gid}, 4, path_lifetime};
+  };
+  around.second_path_to = [this](const wire::Gid&, const fabric::AhAttr& in_use,
+                                 ConnectionSurroundings::SecondPath handler, TimePoint) {
+    if (second_path)
+      sim_.at(sim_.now + 1ms, [this, handler = std::move(handler), dlid = in_use.dlid] {
+        if (alive()) handler(second_path(dlid), sim_.now);
+      });
   };
   around.is_answered = [this](const wire::Gid& gid, TimePoint since, TimePoint) {
     return is_answered(gid, since);

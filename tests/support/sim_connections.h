@@ -31,6 +31,7 @@ struct FakeConnectedQueue final : fabric::ConnectedQueue {
   const unsigned queue_pair;
   fabric::ReadyToReceive receive{};
   fabric::ReadyToSend send{};
+  std::vector<fabric::AlternatePath> alternates{};  ///< Each that was loaded.
   fabric::ConnectedQueueInfo info{};
 };
 
@@ -49,9 +50,13 @@ class FakeConnectionActions final : public ConnectionActions {
                               const fabric::ReadyToReceive& attr) override;
   Status set_ready_to_send(fabric::ConnectedQueue& queue, const fabric::ReadyToSend& attr) override;
   void set_error(fabric::ConnectedQueue& queue) override;
+  [[nodiscard]] bool takes_alternates() const override { return migrates; }
+  Status load_alternate(fabric::ConnectedQueue& queue,
+                        const fabric::AlternatePath& alternate) override;
   [[nodiscard]] fabric::ConnectedQueueInfo info(const fabric::ConnectedQueue& queue) const override;
 
   bool has_room = true;
+  bool migrates = false;
   std::size_t attempts = 0;                  ///< Calls of create_connected().
   std::set<unsigned> without_receive_queue;  ///< Queue pairs of such workers.
   std::map<std::uint32_t, std::unique_ptr<FakeConnectedQueue>> queues;
@@ -101,6 +106,8 @@ class SimSide final : FakeNeighbourPaths {
   std::uint8_t path_lifetime = kUsualLifetime;  ///< In each PathRecord of the SA.
   bool sa_answers = true;                       ///< Queries for the requests of peers.
   std::size_t path_queries = 0;
+  /// The SA's answer to queries for a path beside the one with this LID; empty function: no answer.
+  std::function<std::optional<fabric::AhAttr>(std::uint16_t dlid)> second_path;
   FakeConnectionActions hca;
   std::unique_ptr<cm::Manager> manager;
   std::unique_ptr<Connections> connections;
@@ -154,6 +161,7 @@ class SimConnections : public test::SimTime {
 
   /// The link layer has no LIDs, and GIDs distinguish the ports. Set it before sides are added.
   bool by_gid = false;
+  std::uint8_t lmc = 0;  ///< That of each port, from its next start() on.
   /// Returns the side with the port at this LID; null if there is none.
   [[nodiscard]] SimSide* at_lid(std::uint16_t lid) const;
   double loss = 0;

@@ -58,6 +58,7 @@ IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sin
              [this](const wire::IpAddr& user, TimePoint now) { on_path(user, now); },
              seed ^ 1},
       connections_{make_connections(connected, seed)},
+      second_paths_{config_.pkey, actions, sa},
       stack_{config_, *this, neighbour_paths(), sink, receiver, seed},
       finder_{dialect_->make_finder(config_, actions, connected ? &connected->manager : nullptr,
                                     counters_)},

@@ -23,6 +23,7 @@
 #include "lib/link/ipoib/path_table.h"
 #include "lib/link/ipoib/port_sharing.h"
 #include "lib/link/ipoib/queue_spread.h"
+#include "lib/link/ipoib/second_paths.h"
 #include "lib/link/ipoib/trap_subscription.h"
 #include "lib/link/medium.h"
 #include "lib/sa/client.h"
@@ -218,6 +219,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   bool moved_ = false;  ///< The port has a new LID or GID, which is not announced yet.
   PathTable paths_;
   std::unique_ptr<Connections> connections_;
+  SecondPaths second_paths_;                 ///< Its handlers call connections_.
   IpStack stack_;                            ///< Ready while the parameters are applied.
   std::unique_ptr<BroadcastFinder> finder_;  ///< Null: see Dialect::make_finder().
   std::unique_ptr<BroadcastServer> server_;  ///< Null: no server runs here.

@@ -162,6 +162,13 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
     return connected_mode().set_ready_to_send(queue, attr);
   }
   void set_error(fabric::ConnectedQueue& queue) override { connected_mode().set_error(queue); }
+  [[nodiscard]] bool takes_alternates() const override {
+    return hca_.hca->capabilities().alternate_paths;
+  }
+  Status load_alternate(fabric::ConnectedQueue& queue,
+                        const fabric::AlternatePath& alternate) override {
+    return connected_mode().load_alternate(queue, alternate);
+  }
   [[nodiscard]] fabric::ConnectedQueueInfo info(
       const fabric::ConnectedQueue& queue) const override {
     return connected_mode().info(queue);

@@ -127,6 +127,10 @@ class Side final : link::NeighbourPaths, link::ConnectionActions {
                            const fabric::ReadyToSend& attr) override {
     return hca_->set_ready_to_send(queue, attr);
   }
+  [[nodiscard]] bool takes_alternates() const override { return false; }
+  Status load_alternate(fabric::ConnectedQueue& queue, const fabric::AlternatePath& path) override {
+    return hca_->load_alternate(queue, path);
+  }
   void set_error(fabric::ConnectedQueue& queue) override { hca_->set_error(queue); }
   [[nodiscard]] fabric::ConnectedQueueInfo info(const fabric::ConnectedQueue& q) const override {
     return hca_->info(q);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/link/ipoib/connected/connection_paths.h"
 #include "lib/link/ipoib/connected/connections.h"
 #include "lib/wire/smp.h"
 
@@ -21,38 +22,6 @@ constexpr ServiceIdForm other(ServiceIdForm form) {
 
 constexpr wire::CmTransport cm_transport(fabric::Transport transport) {
   return transport == fabric::Transport::kRc ? wire::CmTransport::kRc : wire::CmTransport::kUc;
-}
-
-/// The path back to the requester. A requester in another subnet does not know the LIDs and SLs of
-/// this one: those of the router are in the headers.
-fabric::AhAttr path_back(const wire::CmReq& req, const fabric::MadAddress& from) {
-  const wire::CmPath& path = req.primary;
-  const bool by_headers = path.local_lid.host() == wire::kPermissiveLid;
-  return {.dlid = by_headers ? from.lid : path.local_lid.host(),
-          .sl = by_headers ? from.sl : path.sl(),
-          .rate = path.rate(),
-          .global = !path.subnet_local(),
-          .tclass = path.tclass,
-          .hop_limit = path.hop_limit,
-          .flow_label = path.flow_label(),
-          .dgid = path.local_gid};
-}
-
-wire::CmPath path_there(const fabric::AhAttr& to, const wire::Gid& peer,
-                        const fabric::PortAttr& port, std::uint8_t ack_timeout) {
-  wire::CmPath path{};
-  // LIDs of this subnet are not valid in another one.
-  path.local_lid.set(to.global ? wire::kPermissiveLid : port.lid);
-  path.remote_lid.set(to.global ? wire::kPermissiveLid : to.dlid);
-  path.local_gid = port.gid();
-  path.remote_gid = peer;
-  path.flow_rate = wire::CmPath::pack_flow_rate(to.flow_label, to.rate);
-  path.tclass = to.tclass;
-  path.hop_limit = to.hop_limit;
-  path.set_sl(to.sl);
-  path.set_subnet_local(!to.global);
-  path.set_ack_timeout(ack_timeout);
-  return path;
 }
 
 }  // namespace
@@ -163,7 +132,9 @@ void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint 
   }
   if (!manager_.confirm(handle, now)) return;  // Already over: the event is queued.
   if (p.form == ServiceIdForm::kLinux) p.linux_habit = true;
+  c.path = path->attr;
   connection_up(c, now);
+  seek_alternate(handle, c, now);
 }
 
 /// A peer that does not know the service ID may know the other one, which is asked for next: at once,
@@ -249,7 +220,7 @@ std::optional<Connections::Fault> Connections::fault_of(const wire::CmReq& req,
   });
   if (said.ud_qpn.host() <= 1 || mtu < kLeastMtu || own)
     return Fault{RejReason::kConsumer, &ConnectionCounters::bad_private_data};
-  const fabric::MadAddress answers_to{.lid = path_back(req, from).dlid};
+  const fabric::MadAddress answers_to{.lid = path_back(req.primary, from).dlid};
   if (!fabric::same_port(answers_to, from, port_.lmc))
     return Fault{RejReason::kConsumer, &ConnectionCounters::elsewhere};
   return std::nullopt;
@@ -309,8 +280,20 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
   if (!made) return tl::make_unexpected(made.error());
   fabric::ConnectedQueue& queue = *made->queue;
   const std::uint32_t psn = random_psn();
+  Connection wanted{.peer = key_of(wire::requester(req)),
+                    .queue = &queue,
+                    .queue_pair = queue_pair,
+                    .served_by = made->served_by,
+                    .port = from,
+                    .psn = psn};
+  auto failover = wire::Failover::kNotSupported;
+  if (rc && actions_.takes_alternates() && req.alternate.is_given()) {
+    const bool usable = fault_of_alternate(wanted, req.alternate) == wire::ApStatus::kLoaded;
+    failover = usable ? wire::Failover::kAccepted : wire::Failover::kRejected;
+    if (usable) wanted.alternate = path_back(req.alternate, from);
+  }
   const fabric::ReadyToReceive receive{.peer_qpn = req.local_qpn.host(),
-                                       .path = path_back(req, from),
+                                       .path = path_back(req.primary, from),
                                        .path_mtu = path_mtu(req.mtu()),
                                        .rx_psn = psn};
   auto status = actions_.set_ready_to_receive(queue, receive);
@@ -320,6 +303,7 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
                               .starting_psn = psn,
                               .srq = true,
                               .rnr_retry = config_.rnr_retry,
+                              .failover = failover,
                               .private_data = private_data(queue_pair)},
                              now);
   if (!status) {
@@ -327,16 +311,10 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
     return status;
   }
   const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
-  Connection& c = add(handle,
-                      {.peer = key_of(wire::requester(req)),
-                       .queue = &queue,
-                       .queue_pair = queue_pair,
-                       .served_by = made->served_by,
-                       .port = from,
-                       .psn = psn,
-                       .peer_qpn = receive.peer_qpn,
-                       .peer_mtu = said.receive_mtu.host()},
-                      now);
+  wanted.peer_qpn = receive.peer_qpn;
+  wanted.peer_mtu = said.receive_mtu.host();
+  wanted.path = receive.path;
+  Connection& c = add(handle, wanted, now);
   half_open_.emplace(c.serial = next_serial_++, handle);
   c.to_send = {.tx_psn = req.starting_psn.host(),
                .max_message = c.peer_mtu,
@@ -354,6 +332,7 @@ void Connections::on_established(cm::Handle handle, TimePoint now) {
   if (!actions_.set_ready_to_send(*c.queue, c.to_send))
     return close(handle, c, ConnectionEnd::kFailed, now);
   connection_up(c, now);
+  if (c.alternate) static_cast<void>(load_alternate(c));
 }
 
 }  // namespace ipoib::link

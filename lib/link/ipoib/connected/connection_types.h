@@ -31,6 +31,10 @@ class ConnectionActions {
   virtual Status set_ready_to_send(fabric::ConnectedQueue& queue,
                                    const fabric::ReadyToSend& attr) = 0;
   virtual void set_error(fabric::ConnectedQueue& queue) = 0;
+  /// Capabilities::alternate_paths
+  [[nodiscard]] virtual bool takes_alternates() const = 0;
+  virtual Status load_alternate(fabric::ConnectedQueue& queue,
+                                const fabric::AlternatePath& alternate) = 0;
   [[nodiscard]] virtual fabric::ConnectedQueueInfo info(
       const fabric::ConnectedQueue& queue) const = 0;
 };

@@ -155,6 +155,8 @@ void Connections::on_queue_event(const fabric::QueueEvent& event, TimePoint now)
   if (c.over) return;
   if (event.kind == fabric::QueueEvent::Kind::kEstablished)
     manager_.on_traffic(it->second, now);
+  else if (event.kind == fabric::QueueEvent::Kind::kMigrated)
+    on_migrated(it->second, c, now);
   else
     close(it->second, c, ConnectionEnd::kFailed, now);
 }

@@ -35,6 +35,10 @@ namespace ipoib::link {
 struct ConnectionSurroundings {
   /// Path to a peer's port; empty: not known (yet).
   std::function<std::optional<PathTable::ReadyPath>(const wire::Gid&)> path_to;
+  /// Asks for a path to the port that differs from `in_use`, and passes it to the handler, or none.
+  using SecondPath = std::function<void(const std::optional<fabric::AhAttr>&, TimePoint now)>;
+  std::function<void(const wire::Gid&, const fabric::AhAttr& in_use, SecondPath, TimePoint now)>
+      second_path_to;
   /// PathTable::is_answered()
   std::function<bool(const wire::Gid&, TimePoint since, TimePoint now)> is_answered;
   /// The last time a packet was sent to the neighbour.
@@ -161,6 +165,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     std::uint64_t rx_messages = 0;
     std::uint64_t serial = 0;       ///< Key in half_open_; 0: not there.
     fabric::ReadyToSend to_send{};  ///< Passive side: applied when it is established.
+    fabric::AhAttr path{};          ///< Path in use.
+    /// Path that is loaded, or will be when the peer agrees or is ready.
+    std::optional<fabric::AhAttr> alternate{};
   };
 
   // cm::Consumer.
@@ -172,6 +179,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   void on_established(cm::Handle handle, TimePoint now) override;
   void on_closed(cm::Handle handle, const cm::Closed& closed, TimePoint now) override;
   void on_released(cm::Handle handle, TimePoint now) override;
+  wire::ApStatus on_alternate(cm::Handle handle, const wire::CmLap& lap, TimePoint now) override;
+  void on_alternate_answer(cm::Handle handle, std::optional<wire::ApStatus> status,
+                           TimePoint now) override;
 
   [[nodiscard]] static PeerKey key_of(const wire::HwAddr& hw) {
     const auto addr = hw.link_addr();
@@ -229,6 +239,18 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
                               TimePoint now);
   Status take(cm::Handle handle, const wire::CmReq& req, unsigned queue_pair,
               const fabric::MadAddress& from, TimePoint now);
+
+  // Alternate paths, in connection_alternates.cc.
+  /// The connection if it is up; else null.
+  [[nodiscard]] Connection* up_connection(cm::Handle handle);
+  void seek_alternate(cm::Handle handle, Connection& c, TimePoint now);
+  void on_second_path(cm::Handle handle, const std::optional<fabric::AhAttr>& path, TimePoint now);
+  Status load_alternate(Connection& c);
+  void on_migrated(cm::Handle handle, Connection& c, TimePoint now);
+  /// The fault of an alternate path that the peer names: one between other ports than those of the
+  /// connection.
+  [[nodiscard]] wire::ApStatus fault_of_alternate(const Connection& c,
+                                                  const wire::CmPath& path) const;
 
   // Room, in connection_room.cc.
   [[nodiscard]] cm::PortName name_of(const fabric::MadAddress& port) const;

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Alternate paths of connections: the active side asks the SA for a second path and the peer to load
+// it, by a LAP. Both devices then change to it by themselves when the path in use fails. Source: IBA
+// vol 1 §12.8, §17.2.8.
+#include "lib/base/log.h"
+#include "lib/link/ipoib/connected/connection_paths.h"
+#include "lib/link/ipoib/connected/connections.h"
+
+namespace ipoib::link {
+
+using wire::ApStatus;
+
+Connections::Connection* Connections::up_connection(cm::Handle handle) {
+  const auto it = all_.find(handle);
+  return it == all_.end() || it->second.over || !it->second.up ? nullptr : &it->second;
+}
+
+void Connections::seek_alternate(cm::Handle handle, Connection& c, TimePoint now) {
+  if (c.queue->transport() != fabric::Transport::kRc || !actions_.takes_alternates()) return;
+  around_.second_path_to(
+      c.peer.gid, c.path,
+      [this, handle](const std::optional<fabric::AhAttr>& path, TimePoint at) {
+        on_second_path(handle, path, at);
+      },
+      now);
+}
+
+void Connections::on_second_path(cm::Handle handle, const std::optional<fabric::AhAttr>& path,
+                                 TimePoint now) {
+  now_ = now;
+  Connection* const c = up_connection(handle);
+  if (c == nullptr || !path) return;
+  const cm::AlternateParams asked{
+      .path = path_there(*path, c->peer.gid, port_, config_.ack_timeout),
+      .remote_timeout = config_.cm_timeout};
+  if (manager_.load_alternate(handle, asked, now)) c->alternate = *path;
+}
+
+/// The peer has loaded its way back first, so that it can follow.
+void Connections::on_alternate_answer(cm::Handle handle, std::optional<ApStatus> status,
+                                      TimePoint now) {
+  now_ = now;
+  Connection* const c = up_connection(handle);
+  if (c == nullptr || !c->alternate) return;
+  if (status == ApStatus::kLoaded)
+    static_cast<void>(load_alternate(*c));
+  else
+    c->alternate.reset();
+}
+
+ApStatus Connections::fault_of_alternate(const Connection& c, const wire::CmPath& path) const {
+  if (path.remote_gid.guid() != port_.guid || path.local_gid.guid() != c.peer.gid.guid())
+    return ApStatus::kGid;
+  if (!path.subnet_local()) return ApStatus::kLoaded;  // The GIDs decide.
+  const fabric::MadAddress there{.lid = path.local_lid.host()};
+  const fabric::MadAddress here{.lid = path.remote_lid.host()};
+  const bool right = fabric::same_port(there, {.lid = c.port.lid}, port_.lmc) &&
+                     fabric::same_port(here, {.lid = port_.lid}, port_.lmc);
+  return right ? ApStatus::kLoaded : ApStatus::kLid;
+}
+
+ApStatus Connections::on_alternate(cm::Handle handle, const wire::CmLap& lap, TimePoint now) {
+  now_ = now;
+  Connection* const c = up_connection(handle);
+  if (c == nullptr) return ApStatus::kRejected;
+  if (c->queue->transport() != fabric::Transport::kRc || !actions_.takes_alternates())
+    return ApStatus::kNotSupported;
+  wire::CmPath path{};
+  path.local_lid = lap.local_lid;
+  path.remote_lid = lap.remote_lid;
+  path.local_gid = lap.local_gid;
+  path.remote_gid = lap.remote_gid;
+  path.flow_rate = wire::CmPath::pack_flow_rate(lap.flow_label(), lap.rate());
+  path.tclass = lap.tclass;
+  path.hop_limit = lap.hop_limit;
+  path.set_sl(lap.sl());
+  path.set_subnet_local(lap.subnet_local());
+  if (const auto fault = fault_of_alternate(*c, path); fault != ApStatus::kLoaded) return fault;
+  c->alternate = path_back(path, c->port);
+  return load_alternate(*c) ? ApStatus::kLoaded : ApStatus::kRejected;
+}
+
+/// Loads Connection::alternate into the queue pair. On failure the connection has none.
+Status Connections::load_alternate(Connection& c) {
+  auto loaded =
+      actions_.load_alternate(*c.queue, {.path = *c.alternate, .ack_timeout = config_.ack_timeout});
+  if (loaded) {
+    ++counters_.alternates;
+    return loaded;
+  }
+  log(LogArea::kLink, LogLevel::kWarning, "queue pair {:#x}: no alternate path: {}", c.queue->qpn(),
+      loaded.error().what);
+  c.alternate.reset();
+  return loaded;
+}
+
+void Connections::on_migrated(cm::Handle handle, Connection& c, TimePoint now) {
+  ++counters_.migrations;
+  log(LogArea::kLink, LogLevel::kNotice,
+      "queue pair {:#x}: the path of the connection has failed, its alternate path is in use",
+      c.queue->qpn());
+  if (c.alternate) c.path = *std::exchange(c.alternate, std::nullopt);
+  if (c.active) seek_alternate(handle, c, now);
+}
+
+}  // namespace ipoib::link

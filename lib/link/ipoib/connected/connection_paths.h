@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Converts between the paths of CM messages and those of address handles.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/fabric/fabric_types.h"
+#include "lib/fabric/qp1.h"
+#include "lib/wire/cm_mads.h"
+#include "lib/wire/smp.h"
+
+namespace ipoib::link {
+
+/// The path back to the requester. A requester in another subnet does not know the LIDs and SLs of
+/// this one: those of the router are in the headers.
+[[nodiscard]] inline fabric::AhAttr path_back(const wire::CmPath& path,
+                                              const fabric::MadAddress& from) {
+  const bool by_headers = path.local_lid.host() == wire::kPermissiveLid;
+  return {.dlid = by_headers ? from.lid : path.local_lid.host(),
+          .sl = by_headers ? from.sl : path.sl(),
+          .rate = path.rate(),
+          .global = !path.subnet_local(),
+          .tclass = path.tclass,
+          .hop_limit = path.hop_limit,
+          .flow_label = path.flow_label(),
+          .dgid = path.local_gid};
+}
+
+/// The path to the peer's port as this side names it in a REQ or LAP.
+[[nodiscard]] inline wire::CmPath path_there(const fabric::AhAttr& to, const wire::Gid& peer,
+                                             const fabric::PortAttr& port,
+                                             std::uint8_t ack_timeout) {
+  wire::CmPath path{};
+  // LIDs of this subnet are not valid in another one.
+  path.local_lid.set(to.global ? wire::kPermissiveLid : port.lid);
+  path.remote_lid.set(to.global ? wire::kPermissiveLid : to.dlid);
+  path.local_gid = port.gid();
+  path.remote_gid = peer;
+  path.flow_rate = wire::CmPath::pack_flow_rate(to.flow_label, to.rate);
+  path.tclass = to.tclass;
+  path.hop_limit = to.hop_limit;
+  path.set_sl(to.sl);
+  path.set_subnet_local(!to.global);
+  path.set_ack_timeout(ack_timeout);
+  return path;
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Alternate paths of connections between two interfaces whose ports have two LIDs each.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <utility>
+
+#include "tests/support/sim_connections.h"
+
+namespace ipoib::link {
+namespace {
+
+using wire::ApStatus;
+using Kind = fabric::QueueEvent::Kind;
+
+class ConnectionAlternates : public testing::Test {
+ protected:
+  void SetUp() override {
+    sim.lmc = 1;
+    for (SimSide* side : {&a, &b}) {
+      side->kill();
+      side->port_lid = side == &a ? 0x10 : 0x20;
+      side->hca.migrates = true;
+    }
+    a.start();
+    b.start();
+    a.second_path = [](std::uint16_t dlid) -> std::optional<fabric::AhAttr> {
+      fabric::AhAttr attr;
+      attr.dlid = dlid ^ 1;
+      attr.sl = 3;
+      attr.rate = 6;
+      return attr;
+    };
+  }
+  void connect() {
+    a.meet(b);
+    a.talk(b);
+    b.meet(a);
+    sim.run_for(2s);
+    ASSERT_EQ(a.up().size(), 1U);
+    ASSERT_EQ(b.up().size(), 1U);
+  }
+  static FakeConnectedQueue& queue(SimSide& side) { return side.queue(side.up().at(0).qpn); }
+  static void migrate(SimSide& side, TimePoint now) {
+    side.connections->on_queue_event({queue(side).qpn(), Kind::kMigrated}, now);
+  }
+  [[nodiscard]] std::vector<ApStatus> answers() const {
+    std::vector<ApStatus> all;
+    for (const auto& apr : sim.all_sent<wire::CmApr>()) all.push_back(apr.status);
+    return all;
+  }
+  /// Changes each LAP on its way.
+  template <class Change>
+  void change_laps(Change change) {
+    change_each<wire::CmLap>(sim, change);
+  }
+
+  SimConnections sim;
+  SimSide& a = sim.add(rc());
+  SimSide& b = sim.add(rc());
+};
+
+TEST_F(ConnectionAlternates, C15_BothEndsLoadTheSecondPathOfTheSa) {
+  connect();
+  ASSERT_EQ(queue(a).alternates.size(), 1U);
+  ASSERT_EQ(queue(b).alternates.size(), 1U);
+  EXPECT_EQ(queue(a).alternates[0].path.dlid, 0x21);
+  EXPECT_EQ(queue(a).alternates[0].path.sl, 3);
+  EXPECT_EQ(queue(a).alternates[0].ack_timeout, a.config.ack_timeout);
+  EXPECT_EQ(queue(b).alternates[0].path.dlid, 0x10);
+  EXPECT_EQ(queue(b).alternates[0].path.sl, 3);
+  EXPECT_EQ(queue(b).alternates[0].path.rate, 6);
+  EXPECT_EQ(a.connections->counters().alternates, 1U);
+  EXPECT_EQ(answers(), std::vector{ApStatus::kLoaded});
+}
+
+TEST_F(ConnectionAlternates, C15_AfterAMigrationAnotherPathIsLoaded) {
+  connect();
+  const auto qpn = queue(a).qpn();
+  for (unsigned n = 1; n <= 3; ++n) {
+    migrate(a, sim.now);
+    migrate(b, sim.now);
+    sim.run_for(1s);
+    EXPECT_EQ(queue(a).qpn(), qpn) << "the connection stays";
+    ASSERT_EQ(queue(a).alternates.size(), n + 1);
+    ASSERT_EQ(queue(b).alternates.size(), n + 1);
+    EXPECT_EQ(queue(a).alternates.back().path.dlid, n % 2 == 1 ? 0x20 : 0x21);
+  }
+  EXPECT_EQ(a.connections->counters().migrations, 3U);
+  EXPECT_EQ(a.way_to(b).mode, table::NeighbourMode::kRc);
+}
+
+TEST_F(ConnectionAlternates, C15_WithoutASecondPathNothingIsAsked) {
+  a.second_path = [](std::uint16_t) { return std::nullopt; };
+  connect();
+  EXPECT_TRUE(answers().empty());
+  EXPECT_TRUE(queue(a).alternates.empty());
+  // A device without alternate paths.
+  a.second_path = nullptr;
+  a.hca.migrates = false;
+  migrate(a, sim.now);
+  EXPECT_EQ(a.up().size(), 1U);
+}
+
+TEST_F(ConnectionAlternates, C15_ADeviceWithoutMigrationDeclines) {
+  b.hca.migrates = false;
+  connect();
+  EXPECT_EQ(answers(), std::vector{ApStatus::kNotSupported});
+  EXPECT_TRUE(queue(a).alternates.empty());
+  EXPECT_TRUE(queue(b).alternates.empty());
+}
+
+TEST_F(ConnectionAlternates, C15_PathsBetweenOtherPortsAreRefused) {
+  change_laps([](wire::CmLap& lap) { lap.local_lid.set(0x30); });
+  connect();
+  EXPECT_EQ(answers(), std::vector{ApStatus::kLid});
+  change_laps([](wire::CmLap& lap) { lap.remote_lid.set(0x30); });
+  migrate(a, sim.now);
+  sim.run_for(1s);
+  change_laps([](wire::CmLap& lap) { lap.local_gid.bytes[15] ^= std::byte{4}; });
+  migrate(a, sim.now);
+  sim.run_for(1s);
+  EXPECT_EQ(answers(), (std::vector{ApStatus::kLid, ApStatus::kLid, ApStatus::kGid}));
+  EXPECT_TRUE(queue(a).alternates.empty());
+  EXPECT_TRUE(queue(b).alternates.empty());
+}
+
+TEST_F(ConnectionAlternates, C15_TheAlternateOfARequestIsLoadedWhenItIsEstablished) {
+  a.second_path = nullptr;
+  change_each<wire::CmReq>(sim, [](wire::CmReq& req) {
+    req.alternate = req.primary;
+    req.alternate.local_lid.set(0x11);
+    req.alternate.set_sl(5);
+  });
+  connect();
+  EXPECT_EQ(sim.all_sent<wire::CmRep>().at(0).failover(), wire::Failover::kAccepted);
+  ASSERT_EQ(queue(b).alternates.size(), 1U);
+  EXPECT_EQ(queue(b).alternates[0].path.dlid, 0x11);
+  EXPECT_EQ(queue(b).alternates[0].path.sl, 5);
+}
+
+TEST_F(ConnectionAlternates, C15_TheAlternateOfARequestBetweenOtherPortsIsRejected) {
+  a.second_path = nullptr;
+  change_each<wire::CmReq>(sim, [](wire::CmReq& req) {
+    req.alternate = req.primary;
+    req.alternate.local_lid.set(0x30);
+  });
+  connect();
+  EXPECT_EQ(sim.all_sent<wire::CmRep>().at(0).failover(), wire::Failover::kRejected);
+  EXPECT_TRUE(queue(b).alternates.empty());
+}
+
+}  // namespace
+}  // namespace ipoib::link

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queries for second paths, whose answers the test writes.
+#include "lib/link/ipoib/second_paths.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "lib/sa/queries.h"
+#include "lib/sa/sa_mad.h"
+#include "lib/wire/sa_records.h"
+#include "tests/support/link_fakes.h"
+
+namespace ipoib::link {
+namespace {
+
+const wire::Gid kPeer = wire::Gid::of(wire::kDefaultGidPrefix, 0x77);
+
+class SecondPathsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    actions.attr.lmc = 2;
+    client.set_sm(1, 0, now);
+  }
+  void ask(std::uint16_t first) {
+    fabric::AhAttr attr;
+    attr.dlid = first;
+    paths.ask(
+        kPeer, attr,
+        [this](const std::optional<fabric::AhAttr>& path, TimePoint) { answers.push_back(path); },
+        now);
+  }
+  [[nodiscard]] wire::PathRecord asked() const {
+    return wire::read<wire::PathRecord>(sent.at(sent.size() - 1).data).value();
+  }
+
+  TimePoint now{std::chrono::seconds(10)};
+  FakeNeighbourSink sink;
+  FakeLinkActions actions{sink};
+  std::vector<wire::SaMad> sent;
+  sa::Client client{
+      [this](const fabric::MadAddress&, std::span<const std::byte, wire::kMadLen> mad) {
+        sent.push_back(wire::read<wire::SaMad>(mad).value());
+        return Status{};
+      },
+      {},
+      1};
+  SecondPaths paths{0xffff, actions, client};
+  std::vector<std::optional<fabric::AhAttr>> answers;
+};
+
+TEST_F(SecondPathsTest, C15_TheNextLidOfThePortIsAskedFor) {
+  ask(0x20);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(asked().dlid.host(), 0x21);
+  EXPECT_EQ(asked().dgid, kPeer);
+  EXPECT_EQ(sent[0].hdr.comp_mask.host() & wire::PathRecord::kDlid, wire::PathRecord::kDlid);
+  ask(0x23);
+  EXPECT_EQ(asked().dlid.host(), 0x20);
+}
+
+TEST_F(SecondPathsTest, C15_PortsWithOneLidHaveNoSecondPath) {
+  actions.attr.lmc = 0;
+  ask(0x20);
+  EXPECT_TRUE(sent.empty());
+}
+
+TEST_F(SecondPathsTest, C15_AnSaThatHasNoneSaysSoAndQueriesAreLimited) {
+  for (std::size_t i = 0; i < SecondPaths::kMaxQueries + 5; ++i) ask(0x20);
+  EXPECT_EQ(sent.size(), SecondPaths::kMaxQueries);
+  client.shutdown(now);
+  EXPECT_EQ(answers, std::vector<std::optional<fabric::AhAttr>>(SecondPaths::kMaxQueries));
+}
+
+}  // namespace
+}  // namespace ipoib::link
