@@ -6,8 +6,8 @@
 # Calls apt only if a package is missing, so a second call takes no time.
 set -euo pipefail
 
-build=(g++ meson ninja-build pkg-config libdpdk-dev libnuma-dev libisal-dev libpcap-dev libfmt-dev
-  libexpected-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
+build=(g++ meson ninja-build pkg-config libdpdk-dev libnuma-dev libisal-dev libpcap-dev libmnl-dev
+  libfmt-dev libexpected-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libibumad-dev libibverbs-dev libsystemd-dev prometheus-cpp-dev)
 run=(iproute2 iputils-ping procps iperf3 ethtool python3)
 test=(gdb libgtest-dev libgmock-dev libbenchmark-dev tshark arping clang-14 libclang-rt-14-dev clang-format clang-tidy-14 shellcheck ccache git opensm ibsim-utils

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/mgmt/device/kernel_interfaces.h"
 
+#include <libmnl/libmnl.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 
-#include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -20,18 +19,16 @@ constexpr std::size_t kPkeyAt = 8;
 /// Offset of the GUID in a hardware address: flags and QPN, prefix of the GID.
 constexpr std::size_t kGuidAt = 12;
 
-template <class T>
-T read_at(std::span<const std::byte> from, std::size_t at) {
-  T value;
-  std::memcpy(&value, from.data() + at, sizeof value);
-  return value;
+/// True if a message lies within the octets that are left. mnl_nlmsg_ok() takes lengths of 2 GiB and
+/// more for negative ones.
+bool is_whole(const nlmsghdr* message, int rest) {
+  return mnl_nlmsg_ok(message, rest) && message->nlmsg_len <= static_cast<unsigned>(rest);
 }
 
-/// Removes and returns the first `len` octets and the padding behind them.
-std::span<const std::byte> take_aligned(std::span<const std::byte>& from, std::size_t len) {
-  const auto first = from.first(len);
-  from = from.subspan(std::min((len + 3) & ~std::size_t{3}, from.size()));
-  return first;
+/// The attribute's value.
+std::span<const std::byte> value_of(const nlattr& attribute) {
+  return {static_cast<const std::byte*>(mnl_attr_get_payload(&attribute)),
+          mnl_attr_get_payload_len(&attribute)};
 }
 
 template <class T>
@@ -43,8 +40,15 @@ T big_endian(std::span<const std::byte> octets, std::size_t at) {
 }
 
 /// The end of a list carries a negative error number if it failed.
-bool is_error(std::span<const std::byte> end) {
-  return end.size() >= sizeof(std::int32_t) && read_at<std::int32_t>(end, 0) < 0;
+bool is_error(const nlmsghdr& end) {
+  return mnl_nlmsg_get_payload_len(&end) >= sizeof(std::int32_t) &&
+         *static_cast<const std::int32_t*>(mnl_nlmsg_get_payload(&end)) < 0;
+}
+
+/// Octets of attributes from `attribute` to the end of the message.
+int rest_of(const nlmsghdr& message, const nlattr& attribute) {
+  const auto* const end = static_cast<const std::byte*>(mnl_nlmsg_get_payload_tail(&message));
+  return static_cast<int>(end - reinterpret_cast<const std::byte*>(&attribute));
 }
 
 std::string name_of(std::span<const std::byte> text) {
@@ -58,14 +62,15 @@ std::string name_of(std::span<const std::byte> text) {
 }
 
 /// Reads the attributes of an interface; empty: it has no address of an InfiniBand interface.
-std::optional<KernelInterface> read_attributes(std::span<const std::byte> rest) {
+std::optional<KernelInterface> read_attributes(const nlmsghdr& message) {
   KernelInterface interface;
   bool has_address = false, has_broadcast = false;
-  while (rest.size() >= sizeof(rtattr)) {
-    const auto header = read_at<rtattr>(rest, 0);
-    if (header.rta_len < sizeof(rtattr) || header.rta_len > rest.size()) break;
-    const auto value = take_aligned(rest, header.rta_len).subspan(sizeof(rtattr));
-    switch (header.rta_type & NLA_TYPE_MASK) {
+  const auto* attribute =
+      static_cast<const nlattr*>(mnl_nlmsg_get_payload_offset(&message, sizeof(ifinfomsg)));
+  for (; mnl_attr_ok(attribute, rest_of(message, *attribute));
+       attribute = mnl_attr_next(attribute)) {
+    const auto value = value_of(*attribute);
+    switch (mnl_attr_get_type(attribute)) {
       case IFLA_IFNAME: interface.name = name_of(value); break;
       case IFLA_ADDRESS:
         if (value.size() != kAddressLen) return std::nullopt;
@@ -104,35 +109,35 @@ void KernelInterfaces::give_list_up() {
 }
 
 void KernelInterfaces::take(std::span<const std::byte> datagram) {
-  while (datagram.size() >= sizeof(nlmsghdr)) {
-    const auto header = read_at<nlmsghdr>(datagram, 0);
-    if (header.nlmsg_len < sizeof(nlmsghdr) || header.nlmsg_len > datagram.size()) return;
-    const auto body = take_aligned(datagram, header.nlmsg_len).subspan(sizeof(nlmsghdr));
-    const bool of_list = listing_ && header.nlmsg_seq == sequence_;
-    if (of_list && (header.nlmsg_flags & NLM_F_DUMP_INTR) != 0) needs_list_ = true;
-    switch (header.nlmsg_type) {
-      case RTM_NEWLINK: read_link(body, true); break;
-      case RTM_DELLINK: read_link(body, false); break;
-      case NLMSG_DONE:
-        if (of_list && is_error(body)) give_list_up();
-        if (of_list && listing_) end_list();
-        break;
-      case NLMSG_ERROR:
-        if (of_list) give_list_up();
-        break;
-      default: break;
-    }
+  const auto* message = reinterpret_cast<const nlmsghdr*>(datagram.data());
+  auto rest = static_cast<int>(datagram.size());
+  for (; is_whole(message, rest); message = mnl_nlmsg_next(message, &rest)) read_message(*message);
+}
+
+void KernelInterfaces::read_message(const nlmsghdr& message) {
+  const bool of_list = listing_ && message.nlmsg_seq == sequence_;
+  if (of_list && (message.nlmsg_flags & NLM_F_DUMP_INTR) != 0) needs_list_ = true;
+  switch (message.nlmsg_type) {
+    case RTM_NEWLINK: read_link(message, true); break;
+    case RTM_DELLINK: read_link(message, false); break;
+    case NLMSG_DONE:
+      if (of_list && is_error(message)) give_list_up();
+      if (of_list && listing_) end_list();
+      break;
+    case NLMSG_ERROR:
+      if (of_list) give_list_up();
+      break;
+    default: break;
   }
 }
 
 /// Messages of other families are about a property of the interface, such as its bridge.
-void KernelInterfaces::read_link(std::span<const std::byte> message, bool exists) {
-  if (message.size() < sizeof(ifinfomsg)) return;
-  const auto info = read_at<ifinfomsg>(message, 0);
+void KernelInterfaces::read_link(const nlmsghdr& message, bool exists) {
+  if (mnl_nlmsg_get_payload_len(&message) < sizeof(ifinfomsg)) return;
+  const auto& info = *static_cast<const ifinfomsg*>(mnl_nlmsg_get_payload(&message));
   if (info.ifi_family != AF_UNSPEC) return;
-  auto interface = exists && info.ifi_type == ARPHRD_INFINIBAND
-                       ? read_attributes(message.subspan(sizeof(ifinfomsg)))
-                       : std::nullopt;
+  auto interface =
+      exists && info.ifi_type == ARPHRD_INFINIBAND ? read_attributes(message) : std::nullopt;
   if (!interface) return remove(info.ifi_index);
   interface->up = (info.ifi_flags & IFF_UP) != 0;
   set(info.ifi_index, *interface);

@@ -14,6 +14,8 @@
 
 #include "lib/wire/gid.h"
 
+struct nlmsghdr;
+
 namespace ipoib::mgmt {
 
 struct KernelInterface {
@@ -41,7 +43,7 @@ class KernelInterfaces {
   /// A list of all interfaces follows, in messages with this sequence number. Interfaces that are not
   /// in it do not exist.
   void begin_list(std::uint32_t sequence);
-  /// Handles the messages of a datagram. Octets that are no message, and messages about other
+  /// Handles the messages of a datagram, which is aligned to 4 octets. Octets that are no message, and messages about other
   /// interfaces, are ignored.
   void take(std::span<const std::byte> datagram);
   /// Messages were lost: every interface may have changed, and back.
@@ -63,7 +65,8 @@ class KernelInterfaces {
  private:
   void set(std::int32_t index, const KernelInterface& interface);
   void remove(std::int32_t index);
-  void read_link(std::span<const std::byte> message, bool exists);
+  void read_message(const nlmsghdr& message);
+  void read_link(const nlmsghdr& message, bool exists);
   void end_list();
 
   std::map<std::int32_t, KernelInterface> interfaces_;  ///< The key is the index.
