@@ -19,12 +19,6 @@ constexpr std::size_t kPkeyAt = 8;
 /// Offset of the GUID in a hardware address: flags and QPN, prefix of the GID.
 constexpr std::size_t kGuidAt = 12;
 
-/// True if a message lies within the octets that are left. mnl_nlmsg_ok() takes lengths of 2 GiB and
-/// more for negative ones.
-bool is_whole(const nlmsghdr* message, int rest) {
-  return mnl_nlmsg_ok(message, rest) && message->nlmsg_len <= static_cast<unsigned>(rest);
-}
-
 /// The attribute's value.
 std::span<const std::byte> value_of(const nlattr& attribute) {
   return {static_cast<const std::byte*>(mnl_attr_get_payload(&attribute)),
@@ -37,12 +31,6 @@ T big_endian(std::span<const std::byte> octets, std::size_t at) {
   for (std::size_t i = 0; i < sizeof(T); ++i)
     value = static_cast<T>(value << 8 | std::to_integer<T>(octets[at + i]));
   return value;
-}
-
-/// The end of a list carries a negative error number if it failed.
-bool is_error(const nlmsghdr& end) {
-  return mnl_nlmsg_get_payload_len(&end) >= sizeof(std::int32_t) &&
-         *static_cast<const std::int32_t*>(mnl_nlmsg_get_payload(&end)) < 0;
 }
 
 /// Octets of attributes from `attribute` to the end of the message.
@@ -91,44 +79,21 @@ std::optional<KernelInterface> read_attributes(const nlmsghdr& message) {
 
 }  // namespace
 
-void KernelInterfaces::begin_list(std::uint32_t sequence) {
-  sequence_ = sequence;
-  listing_ = true;
-  needs_list_ = false;
+kernel::NetlinkSubscription KernelInterfaces::subscription() {
+  return {{RTNLGRP_LINK}, {{RTM_GETLINK, AF_UNSPEC, sizeof(ifinfomsg)}}};
+}
+
+void KernelInterfaces::on_snapshot_begin() {
   listed_.clear();
 }
 
-void KernelInterfaces::lose() {
-  needs_list_ = true;
+void KernelInterfaces::on_loss() {
   for (const auto& [index, interface] : interfaces_) changes_.push_back(interface);
 }
 
-void KernelInterfaces::give_list_up() {
-  listing_ = false;
-  needs_list_ = true;
-}
-
-void KernelInterfaces::take(std::span<const std::byte> datagram) {
-  const auto* message = reinterpret_cast<const nlmsghdr*>(datagram.data());
-  auto rest = static_cast<int>(datagram.size());
-  for (; is_whole(message, rest); message = mnl_nlmsg_next(message, &rest)) read_message(*message);
-}
-
-void KernelInterfaces::read_message(const nlmsghdr& message) {
-  const bool of_list = listing_ && message.nlmsg_seq == sequence_;
-  if (of_list && (message.nlmsg_flags & NLM_F_DUMP_INTR) != 0) needs_list_ = true;
-  switch (message.nlmsg_type) {
-    case RTM_NEWLINK: read_link(message, true); break;
-    case RTM_DELLINK: read_link(message, false); break;
-    case NLMSG_DONE:
-      if (of_list && is_error(message)) give_list_up();
-      if (of_list && listing_) end_list();
-      break;
-    case NLMSG_ERROR:
-      if (of_list) give_list_up();
-      break;
-    default: break;
-  }
+void KernelInterfaces::on_message(const nlmsghdr& message) {
+  if (message.nlmsg_type == RTM_NEWLINK) read_link(message, true);
+  if (message.nlmsg_type == RTM_DELLINK) read_link(message, false);
 }
 
 /// Messages of other families are about a property of the interface, such as its bridge.
@@ -144,7 +109,7 @@ void KernelInterfaces::read_link(const nlmsghdr& message, bool exists) {
 }
 
 void KernelInterfaces::set(std::int32_t index, const KernelInterface& interface) {
-  if (listing_) listed_.insert(index);
+  listed_.insert(index);
   const auto [it, added] = interfaces_.try_emplace(index, interface);
   if (!added) {
     if (it->second == interface) return;
@@ -161,11 +126,7 @@ void KernelInterfaces::remove(std::int32_t index) {
   interfaces_.erase(it);
 }
 
-/// An interrupted list may lack interfaces that exist.
-void KernelInterfaces::end_list() {
-  listing_ = false;
-  if (needs_list_) return;
-  ++lists_;
+void KernelInterfaces::on_snapshot_end() {
   std::vector<std::int32_t> gone;
   for (const auto& [index, interface] : interfaces_)
     if (!listed_.contains(index)) gone.push_back(index);

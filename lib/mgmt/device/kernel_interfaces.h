@@ -4,17 +4,14 @@
 // (P_Key in the broadcast-GID).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "lib/linux/netlink_reader.h"
 #include "lib/wire/gid.h"
-
-struct nlmsghdr;
 
 namespace ipoib::mgmt {
 
@@ -28,7 +25,7 @@ struct KernelInterface {
 };
 
 /// Management lcore only.
-class KernelInterfaces {
+class KernelInterfaces final : public kernel::NetlinkSink {
  public:
   /// A port in a partition.
   struct Place {
@@ -40,21 +37,14 @@ class KernelInterfaces {
     }
   };
 
-  /// A list of all interfaces follows, in messages with this sequence number. Interfaces that are not
-  /// in it do not exist.
-  void begin_list(std::uint32_t sequence);
-  /// Handles the messages of a datagram, which is aligned to 4 octets. Octets that are no message, and messages about other
-  /// interfaces, are ignored.
-  void take(std::span<const std::byte> datagram);
-  /// Messages were lost: every interface may have changed, and back.
-  void lose();
-  /// True if a list is needed: the latest one is incomplete, or messages were lost after its begin.
-  [[nodiscard]] bool needs_list() const { return needs_list_ && !listing_; }
-  [[nodiscard]] bool listing() const { return listing_; }
-  /// The list that began failed, or does not end: another is needed.
-  void give_list_up();
-  /// Number of complete lists.
-  [[nodiscard]] std::uint64_t lists() const { return lists_; }
+  /// Interfaces, and their changes.
+  [[nodiscard]] static kernel::NetlinkSubscription subscription();
+
+  void on_snapshot_begin() override;
+  /// Messages about other objects and interfaces are ignored.
+  void on_message(const nlmsghdr& message) override;
+  void on_snapshot_end() override;
+  void on_loss() override;
 
   /// Interfaces at the place, by their index in the kernel.
   [[nodiscard]] std::vector<KernelInterface> at(const Place& place) const;
@@ -65,17 +55,11 @@ class KernelInterfaces {
  private:
   void set(std::int32_t index, const KernelInterface& interface);
   void remove(std::int32_t index);
-  void read_message(const nlmsghdr& message);
   void read_link(const nlmsghdr& message, bool exists);
-  void end_list();
 
   std::map<std::int32_t, KernelInterface> interfaces_;  ///< The key is the index.
   std::vector<KernelInterface> changes_;
-  std::set<std::int32_t> listed_;
-  std::uint32_t sequence_ = 0;
-  std::uint64_t lists_ = 0;
-  bool listing_ = false;
-  bool needs_list_ = true;
+  std::set<std::int32_t> listed_;  ///< Seen since the begin of the snapshot.
 };
 
 }  // namespace ipoib::mgmt

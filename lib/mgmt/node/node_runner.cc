@@ -84,7 +84,8 @@ void NodeRunner::watch_kernel() {
     return l->config().shared_port == link::SharedPort::kAuto;
   };
   if (std::none_of(parts_.links.begin(), parts_.links.end(), wants)) return;
-  auto opened = InterfaceWatch::open(parts_.kernel_interfaces, parts_.now());
+  auto opened = kernel::NetlinkListener::open(KernelInterfaces::subscription(), "",
+                                              parts_.kernel_interfaces, parts_.now());
   const auto watched = opened ? loop_.events().watch((*opened)->fd(), EPOLLIN,
                                                      [this](std::uint32_t) { hear_kernel(); })
                               : Status{tl::make_unexpected(opened.error())};

@@ -7,7 +7,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
-#include "lib/mgmt/device/interface_watch.h"
+#include "lib/linux/netlink_listener.h"
 #include "lib/mgmt/node/load_balance.h"
 
 namespace ipoib::mgmt {
@@ -64,7 +64,7 @@ class NodeRunner {
   PacketTrace& trace_;
   LoadBalance balance_;
   /// The kernel's interfaces; null: they are not watched.
-  std::unique_ptr<InterfaceWatch> kernel_;
+  std::unique_ptr<kernel::NetlinkListener> kernel_;
   TimePoint next_carrier_check_{};
   TimePoint turn_begin_{};  ///< Begin of the turn in run().
 };

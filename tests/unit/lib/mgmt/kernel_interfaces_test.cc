@@ -11,12 +11,11 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <random>
 
 #include "lib/base/contract.h"
-#include "lib/mgmt/device/interface_watch.h"
+#include "lib/linux/netlink_listener.h"
 #include "lib/mgmt/node/node_assembly.h"
 #include "lib/mgmt/node/node_builder.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
@@ -96,23 +95,26 @@ Octets done(std::uint32_t sequence) {
   return message(NLMSG_DONE, Octets(4), sequence, NLM_F_MULTI);
 }
 
-Octets listed(const Link& link, std::uint16_t flags = NLM_F_MULTI) {
-  return link_message(link, RTM_NEWLINK, 1, flags);
-}
-
 class KernelInterfacesTest : public ::testing::Test {
  protected:
-  /// A list of one interface, ib0.
+  void begin_snapshot() {
+    reader.begin_snapshot();
+    sequence = reader.take_request()->sequence;
+  }
+  void end_snapshot() { reader.take(done(sequence)); }
+  /// A snapshot of one interface, ib0.
   void list_one() {
-    all.begin_list(1);
-    all.take(listed({}));
-    all.take(done(1));
-    ASSERT_FALSE(all.needs_list());
+    begin_snapshot();
+    reader.take(link_message({}, RTM_NEWLINK, sequence, NLM_F_MULTI));
+    end_snapshot();
+    ASSERT_EQ(reader.snapshots(), 1U);
     static_cast<void>(all.take_changes());
   }
   [[nodiscard]] std::size_t count() const { return all.at(kKernelPlace).size(); }
 
   KernelInterfaces all;
+  kernel::NetlinkReader reader{all, KernelInterfaces::subscription().dumps};
+  std::uint32_t sequence = 0;
 };
 
 TEST_F(KernelInterfacesTest, U33_SeesAnInterfaceOfThePortAndPartition) {
@@ -128,112 +130,97 @@ TEST_F(KernelInterfacesTest, SeveralMessagesAreInADatagram) {
   Octets datagram = link_message({});
   const Octets child = link_message({.name = "ib0.8002", .index = 6, .pkey = 0x8002});
   datagram.insert(datagram.end(), child.begin(), child.end());
-  all.take(datagram);
+  reader.take(datagram);
   EXPECT_EQ(count(), 1U);
   EXPECT_EQ(all.at({kKernelGuid, 0x8002}).size(), 1U);
 }
 
 TEST_F(KernelInterfacesTest, EachChangeIsReportedAsItWasAndAsItIs) {
   list_one();
-  all.take(link_message({}));  // nothing has changed
+  reader.take(link_message({}));  // nothing has changed
   EXPECT_TRUE(all.take_changes().empty());
-  all.take(link_message({.up = false}));
+  reader.take(link_message({.up = false}));
   auto changes = all.take_changes();
   ASSERT_EQ(changes.size(), 2U);
   EXPECT_TRUE(changes[0].up);
   EXPECT_FALSE(changes[1].up);
   // Another partition: both links that it concerns must hear of it.
-  all.take(link_message({.up = false, .pkey = 0x8002}));
+  reader.take(link_message({.up = false, .pkey = 0x8002}));
   changes = all.take_changes();
   ASSERT_EQ(changes.size(), 2U);
   EXPECT_EQ(changes[0].pkey, 0x8001);
   EXPECT_EQ(changes[1].pkey, 0x8002);
-  all.take(link_message({.pkey = 0x8002}, RTM_DELLINK));
+  reader.take(link_message({.pkey = 0x8002}, RTM_DELLINK));
   EXPECT_EQ(all.take_changes().size(), 1U);
   EXPECT_TRUE(all.at({kKernelGuid, 0x8002}).empty());
 }
 
 TEST_F(KernelInterfacesTest, OtherInterfacesAreIgnored) {
-  all.take(link_message({.type = ARPHRD_ETHER}));
-  all.take(link_message({.address_len = 6}));
-  all.take(link_message({.family = AF_BRIDGE}));
+  reader.take(link_message({.type = ARPHRD_ETHER}));
+  reader.take(link_message({.address_len = 6}));
+  reader.take(link_message({.family = AF_BRIDGE}));
   EXPECT_EQ(count(), 0U);
   EXPECT_TRUE(all.take_changes().empty());
-  all.take(link_message({}));
-  all.take(link_message({.family = AF_BRIDGE}, RTM_DELLINK));  // it has left a bridge
+  reader.take(link_message({}));
+  reader.take(link_message({.family = AF_BRIDGE}, RTM_DELLINK));  // it has left a bridge
   EXPECT_EQ(count(), 1U);
-  all.take(link_message({.type = ARPHRD_ETHER}));  // another interface has its index now
+  reader.take(link_message({.type = ARPHRD_ETHER}));  // another interface has its index now
   EXPECT_EQ(count(), 0U);
 }
 
-TEST_F(KernelInterfacesTest, InterfaceThatIsNotInTheListIsGone) {
+TEST_F(KernelInterfacesTest, InterfaceThatIsNotInTheSnapshotIsGone) {
   list_one();
-  all.begin_list(2);
-  all.take(link_message({.name = "ib1", .index = 6}, RTM_NEWLINK, 2, NLM_F_MULTI));
-  all.take(done(1));  // of a former list
+  begin_snapshot();
+  reader.take(link_message({.name = "ib1", .index = 6}, RTM_NEWLINK, sequence, NLM_F_MULTI));
   EXPECT_EQ(count(), 2U);
-  all.take(done(2));
+  end_snapshot();
   ASSERT_EQ(count(), 1U);
   EXPECT_EQ(all.at(kKernelPlace)[0].name, "ib1");
   EXPECT_EQ(all.take_changes().size(), 2U);
 }
 
-TEST_F(KernelInterfacesTest, InterfaceThatAppearsDuringTheListStays) {
-  all.begin_list(1);
-  all.take(link_message({}));
-  all.take(done(1));
+TEST_F(KernelInterfacesTest, InterfaceThatAppearsDuringTheSnapshotStays) {
+  begin_snapshot();
+  reader.take(link_message({}));  // a change, not an answer
+  end_snapshot();
   EXPECT_EQ(count(), 1U);
 }
 
-TEST_F(KernelInterfacesTest, InterruptedListIsNotBelieved) {
+TEST_F(KernelInterfacesTest, SnapshotThatFailedRemovesNoInterface) {
   list_one();
-  all.begin_list(1);
-  all.take(listed({.name = "ib1", .index = 6}, NLM_F_MULTI | NLM_F_DUMP_INTR));
-  EXPECT_FALSE(all.needs_list());  // not before its end
-  all.take(done(1));
-  EXPECT_TRUE(all.needs_list());
+  begin_snapshot();
+  reader.take(link_message({.name = "ib1", .index = 6}));
+  reader.give_up();
   EXPECT_EQ(count(), 2U);
-}
-
-TEST_F(KernelInterfacesTest, FailedListIsNotBelieved) {
-  list_one();
-  Octets error;
-  append(error, std::int32_t{-EBUSY});
-  for (const std::uint16_t end : {std::uint16_t{NLMSG_DONE}, std::uint16_t{NLMSG_ERROR}}) {
-    all.begin_list(2);
-    all.take(message(end, error, 2, NLM_F_MULTI));
-    EXPECT_TRUE(all.needs_list()) << end;
-    EXPECT_EQ(count(), 1U) << "an interface that the list has not is still there";
-  }
-  all.begin_list(3);
-  EXPECT_TRUE(all.listing());
-  all.give_list_up();
-  EXPECT_TRUE(all.needs_list());
-  EXPECT_EQ(all.lists(), 1U);
+  begin_snapshot();
+  reader.take(link_message({.name = "ib2", .index = 7}));
+  end_snapshot();
+  ASSERT_EQ(count(), 1U);
+  EXPECT_EQ(all.at(kKernelPlace)[0].name, "ib2");
 }
 
 TEST_F(KernelInterfacesTest, LossMayHideAChangeOfEachInterface) {
   list_one();
-  all.lose();
-  EXPECT_TRUE(all.needs_list());
+  reader.lose();
+  EXPECT_TRUE(reader.needs_snapshot());
   EXPECT_EQ(all.take_changes().size(), 1U);
 }
 
 TEST_F(KernelInterfacesTest, NamesArePrintable) {
-  all.take(link_message({.name = "i b\x1b[2J\xff\"0"}));
+  reader.take(link_message({.name = "i b\x1b[2J\xff\"0"}));
   ASSERT_EQ(count(), 1U);
   EXPECT_EQ(all.at(kKernelPlace)[0].name, "i?b?[2J?\"0");
 }
 
 TEST_F(KernelInterfacesTest, OctetsThatAreNoMessageAreIgnored) {
   const Octets good = link_message({});
-  for (std::size_t len = 0; len < good.size(); ++len) all.take(std::span{good}.first(len));
+  for (std::size_t len = 0; len < good.size(); ++len) reader.take(std::span{good}.first(len));
   EXPECT_EQ(count(), 0U);
   std::mt19937 random{1};
   for (int i = 0; i < 20'000; ++i) {
     Octets bad = good;
     for (int n = 0; n < 3; ++n) bad[random() % bad.size()] = static_cast<std::byte>(random());
-    all.take(bad);
+    reader.take(bad);
   }
 }
 
@@ -250,7 +237,8 @@ struct PortUsers : NodeFixture {
   static LinkInfo after(NodeAssembly& node, const Octets& message) {
     const ActingAs role{LcoreRole::management()};
     NodeParts& parts = *node.parts;
-    parts.kernel_interfaces.take(message);
+    kernel::NetlinkReader{parts.kernel_interfaces, KernelInterfaces::subscription().dumps}.take(
+        message);
     for (const KernelInterface& changed : parts.kernel_interfaces.take_changes())
       parts.links[0]->on_kernel_interface(changed, parts.now());
     return node.faces.view.links()[0];
@@ -280,25 +268,18 @@ TEST_F(PortUsers, U33_KeyDecidesForTheLink) {
   EXPECT_TRUE(after(*node, {}).port_shared);
 }
 
-TEST(InterfaceWatch, ReadsTheListOfTheKernel) {
+TEST(KernelInterfaces, UnderstandTheAnswersOfTheKernel) {
   KernelInterfaces all;
   const TimePoint now{};
-  auto watch = InterfaceWatch::open(all, now);
-  if (!watch) GTEST_SKIP() << watch.error().what;
-  EXPECT_EQ(all.lists(), 0U);
-  for (int i = 0; i < 1000 && all.lists() == 0; ++i) {
-    pollfd ready{(*watch)->fd(), POLLIN, 0};
+  const auto listener =
+      kernel::NetlinkListener::open(KernelInterfaces::subscription(), "", all, now);
+  if (!listener) GTEST_SKIP() << listener.error().what;
+  for (int i = 0; i < 1000 && (*listener)->reader().snapshots() == 0; ++i) {
+    pollfd ready{(*listener)->fd(), POLLIN, 0};
     poll(&ready, 1, 100);
-    EXPECT_TRUE((*watch)->receive(now));
+    EXPECT_TRUE((*listener)->receive(now));
   }
-  EXPECT_EQ(all.lists(), 1U);
-  EXPECT_FALSE((*watch)->next_deadline());
-  all.lose();
-  EXPECT_EQ((*watch)->next_deadline(), now + 1s);
-  EXPECT_TRUE((*watch)->receive(now + 1ms));
-  EXPECT_TRUE(all.needs_list()) << "once a second at most";
-  EXPECT_TRUE((*watch)->receive(now + 1s));
-  EXPECT_TRUE(all.listing());
+  EXPECT_EQ((*listener)->reader().snapshots(), 1U);
 }
 
 }  // namespace

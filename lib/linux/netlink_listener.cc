@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/linux/netlink_listener.h"
+
+#include <libmnl/libmnl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/linux/network_namespace.h"
+
+namespace ipoib::kernel {
+namespace {
+
+/// The kernel puts at most 32 KiB of a dump into one datagram.
+constexpr std::size_t kDatagramLen = 32'768;
+constexpr unsigned kDatagramsPerTurn = 64;
+/// A datagram of a dump has about 200.
+constexpr std::size_t kMessagesPerTurn = 2'000;
+/// The kernel holds a lock of its own while it makes a dump, and other processes may cause losses.
+constexpr Duration kSnapshotInterval = std::chrono::seconds(1);
+constexpr Duration kDumpTimeout = std::chrono::seconds(10);
+/// Octets of a request; the fixed parts of all types are shorter than its payload.
+constexpr std::size_t kRequestLen = 64;
+
+struct Received {
+  ssize_t len;
+  bool from_kernel = false;  ///< Not from another process.
+  bool truncated = false;
+};
+
+/// Replaces mnl_socket_recvfrom(), which does not say who sent the datagram.
+Received receive_from(int fd, std::span<std::byte> buffer) {
+  sockaddr_nl from{};
+  iovec into{buffer.data(), buffer.size()};
+  msghdr message{};
+  message.msg_name = &from;
+  message.msg_namelen = sizeof from;
+  message.msg_iov = &into;
+  message.msg_iovlen = 1;
+  const ssize_t len = recvmsg(fd, &message, 0);
+  return {len, from.nl_pid == 0, (message.msg_flags & MSG_TRUNC) != 0};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<NetlinkListener>> NetlinkListener::open(
+    const NetlinkSubscription& subscription, const std::string& network_namespace,
+    NetlinkSink& sink, TimePoint now) {
+  mnl_socket* socket = nullptr;
+  int error = 0;
+  const Status entered = in_network_namespace(network_namespace, [&socket, &error] {
+    socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    error = errno;
+  });
+  if (!entered) return tl::make_unexpected(entered.error());
+  if (socket == nullptr)
+    return fail(Errc::kUnavailable, "netlink socket: {}", std::strerror(error));
+  std::unique_ptr<NetlinkListener> listener{new NetlinkListener{socket, sink, subscription}};
+  if (const Status joined = listener->join(subscription); !joined)
+    return tl::make_unexpected(joined.error());
+  listener->begin_snapshot(now);
+  return listener;
+}
+
+NetlinkListener::~NetlinkListener() {
+  mnl_socket_close(socket_);
+}
+
+int NetlinkListener::fd() const {
+  return mnl_socket_get_fd(socket_);
+}
+
+Status NetlinkListener::join(const NetlinkSubscription& subscription) {
+  if (mnl_socket_bind(socket_, 0, MNL_SOCKET_AUTOPID) != 0)
+    return fail(Errc::kUnavailable, "bind of a netlink socket: {}", std::strerror(errno));
+  for (unsigned group : subscription.groups)
+    if (mnl_socket_setsockopt(socket_, NETLINK_ADD_MEMBERSHIP, &group, sizeof group) != 0)
+      return fail(Errc::kUnavailable, "netlink group {}: {}", group, std::strerror(errno));
+  return {};
+}
+
+void NetlinkListener::begin_snapshot(TimePoint now) {
+  begun_ = now;
+  reader_.begin_snapshot();
+  send_request(now);
+}
+
+/// A request that the kernel does not take is repeated with the next snapshot.
+void NetlinkListener::send_request(TimePoint now) {
+  const auto dump = reader_.take_request();
+  if (!dump) return;
+  requested_ = now;
+  alignas(nlmsghdr) std::array<char, kRequestLen> buffer{};
+  nlmsghdr* const header = mnl_nlmsg_put_header(buffer.data());
+  header->nlmsg_type = dump->type;
+  header->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  header->nlmsg_seq = dump->sequence;
+  auto* const fixed =
+      static_cast<std::uint8_t*>(mnl_nlmsg_put_extra_header(header, dump->fixed_len));
+  *fixed = dump->family;
+  if (mnl_socket_sendto(socket_, header, header->nlmsg_len) < 0) reader_.give_up();
+}
+
+Status NetlinkListener::receive(TimePoint now) {
+  alignas(nlmsghdr) std::array<std::byte, kDatagramLen> buffer;
+  std::size_t messages = 0;
+  for (unsigned i = 0; i < kDatagramsPerTurn && messages < kMessagesPerTurn; ++i) {
+    const Received datagram = receive_from(fd(), buffer);
+    if (datagram.len < 0 && errno == EINTR) continue;
+    if (datagram.len < 0 && errno == ENOBUFS) {
+      reader_.lose();
+      continue;
+    }
+    if (datagram.len < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (datagram.len < 0) return fail(Errc::kUnavailable, "netlink: {}", std::strerror(errno));
+    if (!datagram.from_kernel) continue;
+    if (datagram.truncated) reader_.lose();
+    messages += reader_.take(std::span{buffer}.first(static_cast<std::size_t>(datagram.len)));
+    send_request(now);
+  }
+  if (reader_.in_snapshot() && now >= requested_ + kDumpTimeout) reader_.give_up();
+  if (reader_.needs_snapshot() && now >= begun_ + kSnapshotInterval) begin_snapshot(now);
+  return {};
+}
+
+std::optional<TimePoint> NetlinkListener::next_deadline() const {
+  if (reader_.in_snapshot()) return requested_ + kDumpTimeout;
+  if (reader_.needs_snapshot()) return begun_ + kSnapshotInterval;
+  return std::nullopt;
+}
+
+}  // namespace ipoib::kernel
