@@ -164,6 +164,7 @@ Reassembler::Packets::iterator Reassembler::packet_of(const Fragment& f, table::
   p.id = f.id;
   p.protocol = protocol;
   p.since = now;
+  ++sources_[{p.source, p.zone}].packets;
   return std::prev(packets_.end());
 }
 
@@ -185,51 +186,44 @@ Reassembler::Place Reassembler::place_of(const Packet& p, const Fragment& f) {
 }
 
 void Reassembler::store(Packet& p, const Fragment& f, table::InterfaceId iface) {
+  const bool is_first = f.offset == 0;
+  const auto first = f.packet.first(
+      is_first ? std::min(f.packet.size(), std::max(f.head_len, kQuoted)) : std::size_t{0});
+  const std::size_t memory = f.payload.size() + kPieceCost + first.size();
   p.pieces.emplace(f.offset, Piece{{f.payload.begin(), f.payload.end()}, iface});
   p.len += f.payload.size();
-  p.memory += f.payload.size() + kPieceCost;
+  p.memory += memory;
+  memory_ += memory;
+  sources_.at({p.source, p.zone}).memory += memory;
   if (!f.more) p.total = f.offset + f.payload.size();
-  if (f.offset != 0) return;
-  const auto first = f.packet.first(std::min(f.packet.size(), std::max(f.head_len, kQuoted)));
+  if (!is_first) return;
   p.first.assign(first.begin(), first.end());
-  p.memory += first.size();
   p.head_len = f.head_len;
   p.next_header_at = f.next_header_at;
   p.next_header = f.protocol;
 }
 
-/// Makes room for `last`: first its source loses what is beyond a limit, then all do.
-void Reassembler::make_room(const Packet& last) {
-  lose_oldest(last, true);
-  lose_oldest(last, false);
+bool Reassembler::is_full() const {
+  return packets_.size() > kMaxPackets || memory_ > kMaxOctets;
 }
 
-/// Loses the oldest packets except `last` while there are too many.
-void Reassembler::lose_oldest(const Packet& last, bool of_source_only) {
-  std::size_t packets = 0, octets = 0, all_octets = 0;
-  const auto counts = [&](const Packet& p) {
-    return !of_source_only || (p.source == last.source && p.zone == last.zone);
+/// Loses the oldest packets except `last`: first those of its source, while that has more than its
+/// share, or has several and there are too many of all; then any while there are too many.
+void Reassembler::make_room(const Packet& last) {
+  const Share& share = sources_.at({last.source, last.zone});
+  const auto source_is_full = [&] {
+    return share.packets > kMaxPacketsOfSource || share.memory > kMaxOctetsOfSource ||
+           (share.packets > 1 && is_full());
   };
-  for (const Packet& p : packets_) {
-    all_octets += p.memory;
-    if (!counts(p)) continue;
-    ++packets;
-    octets += p.memory;
-  }
-  const auto too_much = [&] {
-    const bool all = packets_.size() > kMaxPackets || all_octets > kMaxOctets;
-    const bool source = packets > kMaxPacketsOfSource || octets > kMaxOctetsOfSource;
-    // A source with several packets makes the room that it needs among all.
-    return of_source_only ? source || (all && packets > 1) : all;
+  const auto lose_oldest = [&](auto is_too_much, auto counts) {
+    for (auto p = packets_.begin(); p != packets_.end() && is_too_much();) {
+      const auto old = p++;
+      if (&*old != &last && counts(*old)) lose(old, Drop::kIpFragmentLimit);
+    }
   };
-  for (auto p = packets_.begin(); p != packets_.end() && too_much();) {
-    const auto old = p++;
-    if (&*old == &last || !counts(*old)) continue;
-    --packets;
-    octets -= old->memory;
-    all_octets -= old->memory;
-    lose(old, Drop::kIpFragmentLimit);
-  }
+  lose_oldest(source_is_full,
+              [&](const Packet& p) { return p.source == last.source && p.zone == last.zone; });
+  lose_oldest([&] { return is_full(); }, [](const Packet&) { return true; });
 }
 
 std::optional<Reassembler::Whole> Reassembler::finish(Packets::iterator p) {
@@ -242,7 +236,7 @@ std::optional<Reassembler::Whole> Reassembler::finish(Packets::iterator p) {
   wire::append(whole_, std::span{p->first}.first(p->head_len));
   for (const auto& piece : p->pieces) wire::append(whole_, piece.second.octets);
   const Whole whole = complete(p->next_header_at, p->next_header, p->head_len, p->pieces.size());
-  packets_.erase(p);
+  erase(p);
   return whole;
 }
 
@@ -268,6 +262,14 @@ Reassembler::Whole Reassembler::complete(std::size_t next_header_at, std::uint8_
 
 void Reassembler::lose(Packets::iterator p, Drop reason) {
   for (const auto& piece : p->pieces) sink_.fragment_lost(piece.second.iface, reason);
+  erase(p);
+}
+
+void Reassembler::erase(Packets::iterator p) {
+  const auto share = sources_.find({p->source, p->zone});
+  memory_ -= p->memory;
+  share->second.memory -= p->memory;
+  if (--share->second.packets == 0) sources_.erase(share);
   packets_.erase(p);
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -100,21 +101,29 @@ class Reassembler {
     std::uint8_t next_header = 0;
   };
   using Packets = std::list<Packet>;  ///< In the order of their first arrival.
+  using Source = std::pair<wire::IpAddr, table::InterfaceId>;  ///< With the zone of its packets.
+  struct Share {
+    std::size_t packets = 0;
+    std::size_t memory = 0;
+  };
   enum class Place : std::uint8_t { kFree, kRepeated, kContradiction };
 
   [[nodiscard]] Packets::iterator packet_of(const Fragment& f, table::InterfaceId iface,
                                             TimePoint now);
   [[nodiscard]] static Place place_of(const Packet& p, const Fragment& f);
+  [[nodiscard]] bool is_full() const;
   void make_room(const Packet& last);
-  void lose_oldest(const Packet& last, bool of_source_only);
-  static void store(Packet& p, const Fragment& f, table::InterfaceId iface);
+  void store(Packet& p, const Fragment& f, table::InterfaceId iface);
   std::optional<Whole> finish(Packets::iterator p);
   Whole complete(std::size_t next_header_at, std::uint8_t next_header, std::size_t head_len,
                  std::size_t fragments);
   void lose(Packets::iterator p, Drop reason);
+  void erase(Packets::iterator p);
 
   FragmentSink& sink_;
   Packets packets_;
+  std::size_t memory_ = 0;           ///< The sum over all packets.
+  std::map<Source, Share> sources_;  ///< The sums over the packets of each source that has any.
   std::vector<std::byte> whole_;
 };
 
