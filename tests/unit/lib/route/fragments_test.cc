@@ -224,6 +224,24 @@ TEST_F(Fragments, P05_ASourceMakesTheRoomThatItNeedsAmongAll) {
     EXPECT_FALSE(add(fragment4(ping4(3000, host), 1480, 1600)).empty()) << host;
 }
 
+// Packets that ended in any way no longer count: the limits are the ones of an empty table.
+TEST_F(Fragments, P05_EndedPacketsLeaveTheirRoomToOthers) {
+  const Bytes packet = ping4(60'000);
+  for (std::uint16_t id = 0; id < 200; ++id) {
+    add(fragment4(packet, 0, 30'000, id));
+    EXPECT_EQ(add(fragment4(packet, 30'000, 29'980, id)), with_id(packet, id));
+    add(fragment4(packet, 0, 30'000, id));
+    add(fragment4(packet, 16, 30'000, id));  // overlaps
+  }
+  EXPECT_EQ(lost(Drop::kIpFragmentInvalid), 400U);
+  EXPECT_EQ(lost(Drop::kIpFragmentLimit), 0U);
+  for (std::uint16_t id = 0; id < 4; ++id) add(fragment4(packet, 0, 30'000, id));
+  now_ += Reassembler::kMaxAge;
+  const Bytes small = ping4(3000);
+  for (std::uint16_t id = 0; id < 100; ++id) add(fragment4(small, 0, 1480, id));
+  EXPECT_EQ(reassembler_.waiting(), Reassembler::kMaxPacketsOfSource);
+}
+
 TEST_F(Fragments, P05_APacketOfTooManyFragmentsIsLost) {
   const Bytes packet = ping4(65'535);
   for (std::size_t i = 0; i <= Reassembler::kMaxFragments; ++i) add(fragment4(packet, i * 8, 8));
