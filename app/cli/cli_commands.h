@@ -86,6 +86,7 @@ Result<Output> filter_add(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> filter_del(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_filter(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> set_source_check(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> set_directed_broadcast(const mgmt::NodeFaces& node, const Match& match);
 
 // cli_change.cc
 /// Returns the value of a numeric parameter, 0 if the line lacks it. The grammar has checked it.

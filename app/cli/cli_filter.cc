@@ -75,4 +75,11 @@ Result<Output> set_source_check(const mgmt::NodeFaces& node, const Match& match)
   return "";
 }
 
+Result<Output> set_directed_broadcast(const mgmt::NodeFaces& node, const Match& match) {
+  const auto iface = match.get("IFACE").value_or("");
+  if (auto set = node.control.set_directed_broadcast(iface, match.has("on")); !set)
+    return tl::make_unexpected(set.error());
+  return "";
+}
+
 }  // namespace ipoib::app

@@ -225,13 +225,25 @@ Neighbour* find(Context& c, const NextHop& hop, const Address& dst) noexcept {
   return hop.kind == NextHopKind::kGateway ? c.neighbours->at(hop.neighbour) : nullptr;
 }
 
+/// True if the packet, whose route is a broadcast address, may be broadcast on the interface of that
+/// prefix. It never returns to its own link, and answers of this node to forged sources are no
+/// broadcasts. Source: RFC 1812 §5.3.5.2, RFC 2644.
+bool may_broadcast(const Context& c, const Ingress& in, const NextHop& hop) noexcept {
+  return hop.iface < c.interfaces.size() && in.iface != hop.iface &&
+         in.iface != table::kNoInterface &&
+         c.interfaces[hop.iface].directed_broadcast.load(std::memory_order_relaxed);
+}
+
 /// Returns the neighbour of such a packet. Null: the packet was dropped or punted.
 template <class V>
 [[gnu::noinline]] Neighbour* lookup_slow(Context& c, const Ingress& in,
                                          const typename V::Packets& pkts, std::size_t i,
                                          NextHopIndex index, Ttl ttl, DropBin& bin) noexcept {
   rte_mbuf* const m = pkts.pkts[i];
-  const NextHop hop = next_hop_of<V>(c, index, m);
+  NextHop hop = next_hop_of<V>(c, index, m);
+  // Management makes a broadcast address a neighbour, with the link-layer address of all hosts.
+  if (hop.kind == NextHopKind::kBroadcast && may_broadcast(c, in, hop))
+    hop.kind = NextHopKind::kConnected;
   if (hop.kind != NextHopKind::kConnected && hop.kind != NextHopKind::kGateway) {
     not_forwarded<V>(c, in, m, hop, bin);
     return nullptr;

@@ -18,7 +18,8 @@ enum class Ttl : std::uint8_t {
 /// Take checked packets. Those whose neighbour is valid leave in order, with the TTL decremented
 /// unless it stays. Local packets, unresolved neighbours and ICMP errors are punted. Forwarded
 /// packets must pass the filter rules of their egress, also those that wait for their neighbour;
-/// the dropped ones are taken out of `pkts`.
+/// the dropped ones are taken out of `pkts`. Directed broadcasts leave if their interface forwards
+/// them (InterfaceEntry::directed_broadcast) and is not their ingress.
 ///
 /// Errors: kIpFilter, kIpNoRoute, kIpBlackhole, kIpTtlExceeded, kLinkDown, kNeighbourFailed, kNeighbourGone;
 ///         IPv4: kIpBroadcast; IPv6: kLocalUnsupported (a tentative address), those of ip6_deliver;

@@ -64,12 +64,17 @@ Status RouteTable::add_network(table::InterfaceId iface, const IpPrefix& address
   connected_[net] = iface;
   const auto broadcast = wire::directed_broadcast(address);
   if (!broadcast) return {};
-  for (const IpAddr& addr : {*broadcast, net.addr})
-    if (auto s =
-            insert_shared(host_prefix(addr), RouteKind::kBroadcast, NextHopKind::kBroadcast, iface);
-        !s)
-      return s;
-  return {};
+  if (auto s = insert_broadcast(*broadcast, iface, iface); !s) return s;
+  return insert_broadcast(net.addr, iface, table::kNoInterface);
+}
+
+/// `out`: the interface by which directed broadcasts to the address may leave; kNoInterface: none.
+Status RouteTable::insert_broadcast(const IpAddr& addr, table::InterfaceId iface,
+                                    table::InterfaceId out) {
+  const auto index =
+      next_hops_.fixed(NextHop{NextHopKind::kBroadcast, 0, out, table::kNoNeighbour});
+  if (!index) return tl::make_unexpected(index.error());
+  return insert(host_prefix(addr), Route{RouteKind::kBroadcast, iface, {}, *index});
 }
 
 Status RouteTable::add_local(table::InterfaceId iface, const IpPrefix& address) {

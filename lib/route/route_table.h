@@ -40,8 +40,9 @@ class RouteTable {
   RouteTable(const RouteTable&) = delete;
   RouteTable& operator=(const RouteTable&) = delete;
 
-  /// Adds the network of an address and its broadcast addresses. kExists if the network is
-  /// connected to another interface.
+  /// Adds the network of an address and its broadcast addresses: all ones behind the prefix, and
+  /// the obsolete form, all zeros (RFC 1812 §4.2.3.1). kExists if the network is connected to
+  /// another interface.
   Status add_network(table::InterfaceId iface, const wire::IpPrefix& address);
   /// Adds an address of this node, and for an IPv6 network also the one of any router on it
   /// (RFC 4291 §2.6.1). Repeating it is harmless. kExists if another interface has the address.
@@ -106,6 +107,8 @@ class RouteTable {
   Status set_local(table::InterfaceId iface, const wire::IpPrefix& address, table::NextHopKind hop);
   Status insert_shared(const wire::IpPrefix& prefix, RouteKind kind, table::NextHopKind hop,
                        table::InterfaceId iface);
+  Status insert_broadcast(const wire::IpAddr& addr, table::InterfaceId iface,
+                          table::InterfaceId out);
   Result<table::NextHopIndex> connected_to(table::InterfaceId iface);
   [[nodiscard]] Result<NextHops::Gateway> gateway_at(const wire::IpAddr& addr) const;
 

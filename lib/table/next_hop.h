@@ -20,7 +20,8 @@ enum class NextHopKind : std::uint8_t {
   kLocal,      ///< This node's own address.
   kLocalDown,  ///< Own IPv6 address that is not in use, because its interface is down or duplicate
                ///< address detection runs. No packet may come from it; none is delivered to it.
-  kBroadcast,  ///< A broadcast address of an own prefix.
+  kBroadcast,  ///< A broadcast address of an own prefix: all ones behind the prefix, on `iface`; or
+               ///< all zeros, which no packet leaves for, without an interface.
   kConnected,  ///< On `iface`: the destination itself is the neighbour.
   kGateway,    ///< Through `neighbour` on `iface`.
   kBlackhole,  ///< Dropped silently.

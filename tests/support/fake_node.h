@@ -91,6 +91,9 @@ struct FakeControl final : mgmt::NodeControl, Fake {
   Status set_source_check(Text n, fwd::SourceCheck check) override {
     return note(n, "source-check", static_cast<int>(check));
   }
+  Status set_directed_broadcast(Text n, bool on) override {
+    return note(n, "directed-broadcast", on);
+  }
   Status capture_start(const mgmt::CaptureRequest& r) override {
     return note("capture", r.file, "limit", r.max_octets, "frames", r.max_frames,
                 r.replace ? "replace" : "new");

@@ -528,6 +528,7 @@ Status NodeBuilder::create_workers() {
     e.max_segments = p->device().capabilities().max_segments;
     e.tcp_offload = parts_.config.ports[i].tcp_offload;
     e.source_check = parts_.config.ports[i].ip.source_check;
+    e.directed_broadcast = parts_.config.ports[i].ip.directed_broadcast;
   }
   for (std::size_t i = 0; i < parts_.links.size(); ++i) {
     const auto& l = parts_.links[i];
@@ -541,6 +542,7 @@ Status NodeBuilder::create_workers() {
     e.set_gid(l->port().gid());
     e.copy_to_routers = parts_.config.links[i].copy_to_routers;
     e.source_check = parts_.config.links[i].ip.source_check;
+    e.directed_broadcast = parts_.config.links[i].ip.directed_broadcast;
   }
   for (unsigned i = 0; i < parts_.config.worker.count; ++i) {
     auto channel = WorkerChannel::create(i, socket_of(i), object_name(""));

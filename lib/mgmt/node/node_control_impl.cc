@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/mgmt/capture/capture.h"
 #include "lib/mgmt/device/port_devices.h"
@@ -16,6 +17,16 @@ namespace {
 
 tl::unexpected<Error> no_interface(std::string_view name) {
   return fail(Errc::kNotFound, "no link or port {}", name);
+}
+
+/// `name`: of an interface of the node.
+IpConfig& ip_config_of(NodeConfig& config, std::string_view name) {
+  const auto is_it = [name](const auto& entry) { return entry.name == name; };
+  const auto port = std::find_if(config.ports.begin(), config.ports.end(), is_it);
+  if (port != config.ports.end()) return port->ip;
+  const auto link = std::find_if(config.links.begin(), config.links.end(), is_it);
+  expects(link != config.links.end(), "an interface is a port or a link");
+  return link->ip;
 }
 
 }  // namespace
@@ -84,10 +95,17 @@ Status NodeControlImpl::set_source_check(std::string_view name, fwd::SourceCheck
   const InterfaceSlot* slot = parts_.interfaces.find(name);
   if (slot == nullptr) return no_interface(name);
   parts_.tables.entries[slot->control->id()].source_check.store(check, std::memory_order_relaxed);
-  for (PortConfig& p : parts_.config.ports)
-    if (p.name == name) p.ip.source_check = check;
-  for (LinkConfigEntry& l : parts_.config.links)
-    if (l.name == name) l.ip.source_check = check;
+  ip_config_of(parts_.config, name).source_check = check;
+  return {};
+}
+
+Status NodeControlImpl::set_directed_broadcast(std::string_view name, bool on) {
+  parts_.loop->expects_own_lcore();
+  const InterfaceSlot* slot = parts_.interfaces.find(name);
+  if (slot == nullptr) return no_interface(name);
+  parts_.tables.entries[slot->control->id()].directed_broadcast.store(on,
+                                                                      std::memory_order_relaxed);
+  ip_config_of(parts_.config, name).directed_broadcast = on;
   return {};
 }
 

@@ -36,6 +36,11 @@ void IcmpErrors::send(rte_mbuf* offending, InterfaceSlot* in, const wire::IcmpEr
 
 void IcmpErrors::send(std::span<const std::byte> offending, const wire::IpAddr& sender,
                       InterfaceSlot* in, const wire::IcmpError& error, TimePoint now) {
+  if (const auto ip = wire::read<wire::Ipv4Hdr>(offending);
+      ip && ip->version() == 4 && interfaces_.is_broadcast(wire::IpAddr::v4(ip->dst.host()))) {
+    ++counters_.suppressed;
+    return;
+  }
   auto own = in != nullptr ? in->source_for(sender) : std::nullopt;
   for (const auto& slot : interfaces_)
     if (!own && !wire::is_link_local6(sender)) own = slot->source_for(sender);

@@ -29,7 +29,8 @@ class IcmpErrors {
 
   /// Sends the error to the sender of `offending`. `in`: null for a packet of this node.
   void send(rte_mbuf* offending, InterfaceSlot* in, const wire::IcmpError& error, TimePoint now);
-  /// Sends the error to `sender`, the source of `offending`.
+  /// Sends the error to `sender`, the source of `offending`; none if that is a broadcast
+  /// (RFC 1812 §4.3.2.7).
   void send(std::span<const std::byte> offending, const wire::IpAddr& sender, InterfaceSlot* in,
             const wire::IcmpError& error, TimePoint now);
   /// Notifies the sender of a better first hop on its own link. Source: RFC 1812 §5.2.7.2,

@@ -13,6 +13,7 @@
 
 #include "lib/base/counters.h"
 #include "lib/link/interface.h"
+#include "lib/link/ip/address_class.h"
 
 namespace ipoib::mgmt {
 
@@ -75,6 +76,13 @@ class InterfaceTable {
   [[nodiscard]] bool has(const wire::IpAddr& addr) const {
     return std::any_of(slots_.begin(), slots_.end(),
                        [&](const auto& slot) { return slot->has(addr); });
+  }
+  /// True if packets to `addr` are for all hosts of a link.
+  [[nodiscard]] bool is_broadcast(const wire::IpAddr& addr) const {
+    return std::any_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
+      return link::is_broadcast(slot->usable, addr) ||
+             link::is_broadcast(slot->control->addresses(), addr);
+    });
   }
   [[nodiscard]] auto begin() const { return slots_.begin(); }
   [[nodiscard]] auto end() const { return slots_.end(); }

@@ -85,7 +85,7 @@ const std::vector<Case> kCases = {
      {"t.toml:18:3: port.eth1: unknown key \"speed\", allowed: device, address, mtu, tcp-offload, "
       "multicast-router, last-member-interval, query-interval, query-response-interval, "
       "query-robustness, igmp-version, mld-version, multicast-forwarder, max-groups, groups, "
-      "source-check, ask-rarp, rarp-prefix-length, "
+      "source-check, directed-broadcast, ask-rarp, rarp-prefix-length, "
       "ipv6, "
       "router-advertisement, accept-ra"}},
     {"missing_key",
@@ -98,7 +98,7 @@ const std::vector<Case> kCases = {
       "t.toml:18:1: port.eth1: unknown key \"mut\", allowed: device, address, mtu, tcp-offload, "
       "multicast-router, last-member-interval, query-interval, query-response-interval, "
       "query-robustness, igmp-version, mld-version, multicast-forwarder, max-groups, groups, "
-      "source-check, ask-rarp, rarp-prefix-length, "
+      "source-check, directed-broadcast, ask-rarp, rarp-prefix-length, "
       "ipv6, "
       "router-advertisement, accept-ra"}},
     {"section_shape",

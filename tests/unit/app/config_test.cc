@@ -40,6 +40,7 @@ scope = 14
 create-broadcast = false
 address = ["10.2.0.1/16", "10.3.0.1/32"]
 source-check = "loose"
+directed-broadcast = true
 multicast-router = false
 last-member-interval = 1
 
@@ -195,6 +196,8 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_EQ(c.ports[1].ip.source_check, fwd::SourceCheck::kStrict);
   EXPECT_EQ(c.ports.at(0).ip.source_check, fwd::SourceCheck::kOff);
   EXPECT_EQ(link.ip.source_check, fwd::SourceCheck::kLoose);
+  EXPECT_TRUE(link.ip.directed_broadcast);
+  EXPECT_FALSE(c.ports.at(0).ip.directed_broadcast);
   EXPECT_EQ(c.routes.at(0).to, (wire::IpPrefix{wire::IpAddr::v4(0), 0}));
   EXPECT_EQ(c.routes[0].via,
             (std::vector{wire::IpAddr::v4(0x0a00'0002), wire::IpAddr::v4(0xc0a8'0107)}));
@@ -324,7 +327,8 @@ TEST(Config, FileIsRead) {
                 "tcp-offload, multicast-router, last-member-interval, query-interval, "
                 "query-response-interval, query-robustness, igmp-version, mld-version, "
                 "multicast-forwarder, max-groups, groups, source-check, "
-                "ask-rarp, rarp-prefix-length, ipv6, router-advertisement, accept-ra");
+                "directed-broadcast, ask-rarp, rarp-prefix-length, ipv6, router-advertisement, "
+                "accept-ra");
 }
 
 // The example files have no fault and are consistent with each other.

@@ -455,6 +455,48 @@ TEST_F(Ip4Route, OthersAreNotToldOfABetterHop) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
+// A worker forwards a broadcast to a prefix of another interface only where that is configured, and
+// takes it for a packet to a neighbour that management maps to all hosts of the link.
+TEST_F(Ip4Route, U03_DirectedBroadcastLeavesWhereThatIsConfigured) {
+  const Ip4 packet{.dst = "10.0.255.255"};
+  feed(packet);
+  expect_drop(kEth0, Drop::kIpBroadcast);
+  entries[kIb0].directed_broadcast = true;
+  feed(packet);
+  Punted p = only_punted();
+  EXPECT_EQ(p.message.kind, msg::Up::Kind::kNeighbourWanted);
+  EXPECT_EQ(p.message.iface, kIb0);
+  EXPECT_EQ(p.message.addr, wire::IpAddr::v4(addr("10.0.255.255")));
+  set_neighbour(4, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
+  send_routed(p.bytes, kEth0);
+  feed(packet);
+  const auto sent = sent_by_link(kIb0);
+  ASSERT_EQ(sent.size(), 2U) << "the one that waited, and the next";
+  EXPECT_EQ(sent[0].bytes, to_link(forwarded(packet)));
+  EXPECT_EQ(sent[1].bytes, to_link(forwarded(packet)));
+  EXPECT_EQ(sent[1].to.qpn, 0xff'ffffU);
+  EXPECT_EQ(drops(kEth0, Drop::kIpBroadcast), 1U);
+}
+
+TEST_F(Ip4Route, U03_DirectedBroadcastNeverReturnsToItsLink) {
+  for (auto& entry : entries) entry.directed_broadcast = true;
+  add_route("192.168.1.255/32", {NextHopKind::kBroadcast, 0, kEth0, kNoNeighbour});
+  set_neighbour(4, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
+  set_neighbour(5, eth_neighbour(kEth0, "192.168.1.255", kBroadcastMac));
+  feed({.dst = "192.168.1.255"});
+  expect_drop(kEth0, Drop::kIpBroadcast);
+  feed({.dst = "10.0.255.255", .ttl = 1});
+  EXPECT_EQ(drops(kEth0, Drop::kIpTtlExceeded), 1U);
+  send_routed(Ip4{.dst = "10.0.255.255"}.bytes(), table::kNoInterface);
+  loop();
+  EXPECT_TRUE(sent_by_link(kIb0).empty()) << "an answer to a forged source";
+  add_route("10.0.0.0/32", {NextHopKind::kBroadcast, 0, table::kNoInterface, kNoNeighbour});
+  feed({.dst = "10.0.0.0"});
+  EXPECT_TRUE(sent_by_link(kIb0).empty()) << "the obsolete form";
+  EXPECT_EQ(drops(kEth0, Drop::kIpBroadcast), 2U);
+  punted();
+}
+
 class Ip4RouteNeighbours : public WorkerFixture {
  protected:
   void start_with_neighbour() {

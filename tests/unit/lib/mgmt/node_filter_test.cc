@@ -379,6 +379,35 @@ TEST_F(NodeFilterTest, P23_RulesOfTheConfigurationAndOfCommands) {
   });
 }
 
+TEST_F(NodeFilterTest, U03_DirectedBroadcastIsSetWhileTheNodeRuns) {
+  run(config(), [this](const NodeFaces& node) {
+    const auto set = [&](const char* name, bool on) {
+      return tell(node, [&](NodeControl& c) { return c.set_directed_broadcast(name, on); });
+    };
+    const auto is_set = [&] {
+      return ask<bool>(
+          node, [](const NodeFaces& n) { return n.view.config().links[0].ip.directed_broadcast; });
+    };
+    const auto mac =
+        ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
+    const auto packet =
+        fwd::test::echo_packet(*wire::parse_ip("192.168.1.7"), *wire::parse_ip("10.0.0.255"), 32);
+    const auto dropped = [&](std::uint64_t n) {
+      give(ethernet.to_node, ethernet_frame(0x0800, packet, mac));
+      return eventually([&] { return drops(node, Drop::kIpBroadcast) == n; });
+    };
+    EXPECT_FALSE(is_set());
+    EXPECT_TRUE(dropped(1));
+    EXPECT_TRUE(set("ib0", true));
+    EXPECT_TRUE(is_set());
+    EXPECT_EQ(set("eth7", true).error().code, Errc::kNotFound);
+    EXPECT_TRUE(set("eth0", true));
+    EXPECT_TRUE(set("ib0", false));
+    EXPECT_FALSE(is_set());
+    EXPECT_TRUE(dropped(2)) << "eth0's setting is for its own prefixes";
+  });
+}
+
 TEST_F(NodeFilterTest, P23_SourceCheckIsSetWhileTheNodeRuns) {
   run(config(), [this](const NodeFaces& node) {
     const auto set = [&](const char* name, fwd::SourceCheck check) {

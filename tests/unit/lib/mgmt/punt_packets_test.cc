@@ -321,6 +321,18 @@ TEST_F(PuntPackets, ErrorsAreToldOutOfTheReserve) {
   give_back(taken);
 }
 
+TEST_F(PuntPackets, U03_NoErrorIsAboutADirectedBroadcast) {
+  const auto to = [](const char* dst) {
+    return fwd::test::echo_packet(*wire::parse_ip("10.0.0.9"), *wire::parse_ip(dst), 32);
+  };
+  for (const char* dst : {"192.168.1.255", "255.255.255.255"})
+    handle(Kind::kIcmpError, mbuf(to(dst)));
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(punt_->icmp_counters().suppressed, 2U);
+  handle(Kind::kIcmpError, mbuf(to("192.168.2.255")));
+  EXPECT_EQ(sent().size(), 1U) << "of no prefix of this node";
+}
+
 /// The reserve is used only when the pool is empty.
 TEST_F(PuntPackets, TheReserveIsTheLastToGo) {
   for (unsigned i = 0; i < kPool; ++i) injector_->send_raw(0, 5, 0xffffff, Bytes(60));

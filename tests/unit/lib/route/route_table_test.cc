@@ -81,6 +81,8 @@ TEST_F(RouteTableTest, AnAddressBringsItsNetworkAndBroadcasts) {
   EXPECT_EQ(sink.lookup("10.0.0.1/32").kind, NextHopKind::kLocal);
   EXPECT_EQ(sink.lookup("10.0.0.255/32").kind, NextHopKind::kBroadcast);
   EXPECT_EQ(sink.lookup("10.0.0.0/32").kind, NextHopKind::kBroadcast);
+  EXPECT_NE(sink.lookup("10.0.0.255/32").iface, table::kNoInterface);
+  EXPECT_EQ(sink.lookup("10.0.0.0/32").iface, table::kNoInterface) << "no packet leaves for it";
   EXPECT_EQ(table.interface_of(ip("192.168.1.77")), 1);
   EXPECT_EQ(table.interface_of(ip("172.16.0.1")), table::kNoInterface);
 }
