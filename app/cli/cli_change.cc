@@ -139,8 +139,10 @@ Result<Output> neigh_flush(const mgmt::NodeFaces& node, const Match& match) {
 }
 
 Result<Output> route_add(const mgmt::NodeFaces& node, const Match& match) {
-  return done(node.control.add_route(
-      {prefix(match), addresses(match.get("ADDRS").value_or("")), match.has("blackhole")}));
+  mgmt::RouteConfig route{prefix(match), addresses(match.get("ADDRS").value_or("")),
+                          match.has("blackhole")};
+  if (const auto iface = match.get("IFACE")) route.iface = std::string{*iface};
+  return done(node.control.add_route(route));
 }
 
 Result<Output> route_del(const mgmt::NodeFaces& node, const Match& match) {

@@ -278,7 +278,8 @@ const std::vector<Command>& commands() {
       {"neigh del IFACE ADDR", "remove a neighbour", neigh_del},
       {"neigh flush all", "remove every neighbour that was resolved", neigh_flush},
       {"neigh flush IFACE", "remove the resolved neighbours of one interface", neigh_flush},
-      {"route add PREFIX via ADDRS", "add a route through one or more next hops", route_add},
+      {"route add PREFIX via ADDRS [dev IFACE]",
+       "add a route through one or more next hops; link-local ones require dev", route_add},
       {"route add PREFIX blackhole", "add a route that drops packets to this prefix", route_add},
       {"route del PREFIX", "remove a route", route_del},
       {"filter add in|out accept|drop [at RULE] [iface IFACE] [src SRC] [dst DST] [proto PROTO] "

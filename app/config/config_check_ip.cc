@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks addresses, routes and neighbours against each other.
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -62,9 +63,12 @@ void check_addresses(const std::vector<OwnAddress>& own, Report& report) {
   unique.check(report);
 }
 
-bool on_any(const std::vector<OwnAddress>& own, const wire::IpAddr& addr) {
-  return std::any_of(own.begin(), own.end(),
-                     [&](const OwnAddress& o) { return wire::contains(o.prefix, addr); });
+/// `iface`: empty: any.
+bool on_any(const std::vector<OwnAddress>& own, const wire::IpAddr& addr,
+            const std::optional<std::string>& iface) {
+  return std::any_of(own.begin(), own.end(), [&](const OwnAddress& o) {
+    return wire::contains(o.prefix, addr) && (!iface || *o.name == *iface);
+  });
 }
 
 bool is_own(const std::vector<OwnAddress>& own, const wire::IpAddr& addr) {
@@ -72,16 +76,45 @@ bool is_own(const std::vector<OwnAddress>& own, const wire::IpAddr& addr) {
                      [&](const OwnAddress& o) { return o.prefix.addr == addr; });
 }
 
+bool is_interface(const Draft& draft, const std::string& name) {
+  return find(draft.links, name) != nullptr || find(draft.ports, name) != nullptr;
+}
+
+/// The condition that the next hop misses; null: none.
+const char* missed_by(const wire::IpAddr& via, const mgmt::RouteConfig& route,
+                      const std::vector<OwnAddress>& own) {
+  if (wire::is_link_local6(via))
+    return route.iface ? nullptr : "with link-local next hops, route.interface names their link";
+  if (on_any(own, via, route.iface)) return nullptr;
+  return route.iface ? "an address within a prefix of route.interface"
+                     : "an address within a prefix of a link or port";
+}
+
+/// Returns false if the next hops cannot be checked.
+bool check_route_interface(const Placed<mgmt::RouteConfig>& route, const Draft& draft,
+                           Report& report) {
+  if (!route.good("interface")) return false;
+  const auto& iface = route.value.iface;
+  if (!iface) return true;
+  if (route.value.blackhole)
+    report.error(route.at("interface"),
+                 "route: both interface and blackhole, allowed: interface with via");
+  if (is_interface(draft, *iface)) return true;
+  report.error(route.at("interface"),
+               fmt::format("route.interface: unknown interface {}, allowed: links: {}; ports: {}",
+                           quote(*iface), names_of(draft.links), names_of(draft.ports)));
+  return false;
+}
+
 void check_next_hops(const Placed<mgmt::RouteConfig>& route, const std::vector<OwnAddress>& own,
                      Report& report) {
   std::vector<wire::IpAddr> seen;
   for (std::size_t i = 0; i < route.value.via.size(); ++i) {
     const auto& via = route.value.via[i];
-    const char* allowed = nullptr;
-    if (!on_any(own, via)) allowed = "an address within a prefix of a link or port";
+    const char* allowed = missed_by(via, route.value, own);
     if (via.is_v4() != route.value.to.addr.is_v4() && route.good("to"))
       allowed = "an address of the IP version of route.to";
-    if (is_own(own, via)) allowed = "an address of another node";
+    if (!wire::is_link_local6(via) && is_own(own, via)) allowed = "an address of another node";
     if (std::find(seen.begin(), seen.end(), via) != seen.end()) allowed = "each next hop once";
     seen.push_back(via);
     if (allowed != nullptr)
@@ -117,7 +150,7 @@ void check_routes(const Draft& draft, const std::vector<OwnAddress>& own, Report
           r.table->source(),
           fmt::format("route: {}, allowed: either via or blackhole = true",
                       r.value.blackhole ? "both via and blackhole" : "neither via nor blackhole"));
-    check_next_hops(r, own, report);
+    if (check_route_interface(r, draft, report)) check_next_hops(r, own, report);
   }
   unique.check(report);
 }
@@ -161,10 +194,6 @@ void check_room(const Draft& draft, const std::vector<OwnAddress>& own, Report& 
   };
   check(true, "max-prefixes", limits.max_prefixes);
   check(false, "max-prefixes6", limits.max_prefixes6);
-}
-
-bool is_interface(const Draft& draft, const std::string& name) {
-  return find(draft.links, name) != nullptr || find(draft.ports, name) != nullptr;
 }
 
 using LinkDraft = Placed<mgmt::LinkConfigEntry>;

@@ -220,6 +220,14 @@ std::optional<wire::IpAddr> Address::read(const Field& field) const {
   return std::nullopt;
 }
 
+std::optional<wire::IpAddr> Gateway::read(const Field& field) const {
+  const auto* text = text_of(field);
+  const auto addr = text != nullptr ? wire::parse_ip(*text) : std::nullopt;
+  if (addr && (is_host_address(*addr) || wire::is_link_local6(*addr))) return addr;
+  reject(*this, field);
+  return std::nullopt;
+}
+
 std::optional<wire::IpAddr> Group::read(const Field& field) const {
   const auto* text = text_of(field);
   const auto addr = text != nullptr ? wire::parse_ip(*text) : std::nullopt;

@@ -164,6 +164,11 @@ struct Address {
   }
 };
 
+/// Address of a router, which may be link-local.
+struct Gateway : Address {
+  [[nodiscard]] std::optional<wire::IpAddr> read(const Field& field) const;
+};
+
 /// An IP multicast address.
 struct Group {
   [[nodiscard]] std::string type() const { return "string"; }

@@ -467,9 +467,12 @@ Section<RouteConfig> route_section() {
           "A static route.",
           {
               row<E>("to", &E::to, Prefix{}, "Destinations.", Required::kYes),
-              row<E>("via", &E::via, ListOf<Address>{{}, 0, route::RouteTable::kMaxPaths},
-                     "Next hops, each within a prefix of a link or port. With several, flows are "
-                     "distributed over the reachable ones. Not allowed with blackhole."),
+              row<E>("via", &E::via, ListOf<Gateway>{{}, 0, route::RouteTable::kMaxPaths},
+                     "Next hops, each within a prefix of a link or port, or link-local. With "
+                     "several, flows are distributed over the reachable ones. Not allowed with "
+                     "blackhole."),
+              row<E>("interface", &E::iface, Text{},
+                     "Link or port of the next hops. Link-local ones (fe80::/10) require it."),
               row<E>("blackhole", &E::blackhole, Boolean{}, "Drop packets to this destination."),
           }};
 }

@@ -135,6 +135,7 @@ struct RouteConfig {
   wire::IpPrefix to;
   std::vector<wire::IpAddr> via;  ///< Empty with blackhole.
   bool blackhole = false;
+  std::optional<std::string> iface{};  ///< The interface of each `via`; link-local ones need it.
 };
 
 /// Packets to `groups` that arrive on `in` are forwarded to every interface of `out`.

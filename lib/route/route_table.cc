@@ -128,21 +128,41 @@ table::InterfaceId RouteTable::interface_of(const IpAddr& addr) const {
   return longest != nullptr ? longest->second : table::kNoInterface;
 }
 
-Result<NextHops::Gateway> RouteTable::gateway_at(const IpAddr& addr) const {
-  const auto iface = interface_of(addr);
-  if (iface == table::kNoInterface)
+/// `iface`: the one that the route names, or kNoInterface.
+Result<table::InterfaceId> RouteTable::interface_towards(const IpAddr& gateway,
+                                                         table::InterfaceId iface) const {
+  const bool is_named = iface != table::kNoInterface;
+  if (wire::is_link_local6(gateway)) {
+    if (is_named) return iface;
+    return fail(Errc::kInvalidArgument,
+                "gateway {} is link-local: the route must name its interface",
+                wire::to_string(gateway));
+  }
+  const auto holder = interface_of(gateway);
+  if (holder == table::kNoInterface)
     return fail(Errc::kInvalidArgument, "gateway {} is not in a connected network",
-                wire::to_string(addr));
+                wire::to_string(gateway));
+  if (is_named && holder != iface)
+    return fail(Errc::kInvalidArgument, "gateway {} is not in a network of the route's interface",
+                wire::to_string(gateway));
+  return holder;
+}
+
+Result<NextHops::Gateway> RouteTable::gateway_at(const IpAddr& addr,
+                                                 table::InterfaceId iface) const {
+  const auto towards = interface_towards(addr, iface);
+  if (!towards) return tl::make_unexpected(towards.error());
   if (const auto it = routes_.find(host_prefix(addr));
       it != routes_.end() &&
       (it->second.kind == RouteKind::kLocal || it->second.kind == RouteKind::kBroadcast))
     return fail(Errc::kInvalidArgument,
                 "gateway {} is an address of this node or a broadcast address",
                 wire::to_string(addr));
-  return NextHops::Gateway{iface, addr};
+  return NextHops::Gateway{*towards, addr};
 }
 
-Status RouteTable::add_static(const IpPrefix& to, const std::vector<IpAddr>& via) {
+Status RouteTable::add_static(const IpPrefix& to, const std::vector<IpAddr>& via,
+                              table::InterfaceId iface) {
   const IpPrefix net{wire::network(to), to.len};
   if (via.empty() || via.size() > kMaxPaths)
     return fail(Errc::kInvalidArgument, "route {}: invalid number of gateways {}, allowed: 1-{}",
@@ -152,7 +172,7 @@ Status RouteTable::add_static(const IpPrefix& to, const std::vector<IpAddr>& via
 
   std::vector<NextHops::Gateway> gateways;
   for (const IpAddr& addr : via) {
-    const auto gateway = gateway_at(addr);
+    const auto gateway = gateway_at(addr, iface);
     if (!gateway) return tl::make_unexpected(gateway.error());
     gateways.push_back(*gateway);
   }

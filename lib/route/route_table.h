@@ -54,9 +54,11 @@ class RouteTable {
   /// Adds network and address.
   Status add_address(table::InterfaceId iface, const wire::IpPrefix& address);
 
-  /// Gateways must lie in a connected network and not be own or broadcast addresses; at most
-  /// kMaxPaths. A static route does not replace an existing route to the prefix: kExists.
-  Status add_static(const wire::IpPrefix& to, const std::vector<wire::IpAddr>& via);
+  /// Gateways must lie in a connected network, of `iface` if that is given, and not be own or
+  /// broadcast addresses; at most kMaxPaths. A link-local gateway is on `iface`, which it needs. A
+  /// static route does not replace an existing route to the prefix: kExists.
+  Status add_static(const wire::IpPrefix& to, const std::vector<wire::IpAddr>& via,
+                    table::InterfaceId iface = table::kNoInterface);
   Status add_blackhole(const wire::IpPrefix& to);
   /// Routes the host `to` through `via` (`to` itself: directly). At most kMaxRedirects exist at a
   /// time: the oldest one is removed. kExists if there is a route to the host that is not a
@@ -110,7 +112,10 @@ class RouteTable {
   Status insert_broadcast(const wire::IpAddr& addr, table::InterfaceId iface,
                           table::InterfaceId out);
   Result<table::NextHopIndex> connected_to(table::InterfaceId iface);
-  [[nodiscard]] Result<NextHops::Gateway> gateway_at(const wire::IpAddr& addr) const;
+  [[nodiscard]] Result<table::InterfaceId> interface_towards(const wire::IpAddr& gateway,
+                                                             table::InterfaceId iface) const;
+  [[nodiscard]] Result<NextHops::Gateway> gateway_at(const wire::IpAddr& addr,
+                                                     table::InterfaceId iface) const;
 
   RouteSink& sink_;
   NextHops next_hops_;

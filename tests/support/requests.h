@@ -37,6 +37,7 @@ inline std::string words_of(const mgmt::NeighbourEntryConfig& e) {
 inline std::string words_of(const mgmt::RouteConfig& route) {
   std::string text = wire::to_string(route.to);
   for (const auto& via : route.via) text += " " + wire::to_string(via);
+  if (route.iface) text += " dev " + *route.iface;
   return route.blackhole ? text + " blackhole" : text;
 }
 inline std::string words_of(const mgmt::MulticastRouteConfig& r) {

@@ -60,8 +60,11 @@ Status NodeControlImpl::flush_neighbours(std::string_view iface) {
 
 Status NodeControlImpl::add_route(const RouteConfig& route) {
   parts_.loop->expects_own_lcore();
-  return route.blackhole ? parts_.routes->add_blackhole(route.to)
-                         : parts_.routes->add_static(route.to, route.via);
+  if (route.blackhole) return parts_.routes->add_blackhole(route.to);
+  if (!route.iface) return parts_.routes->add_static(route.to, route.via);
+  const InterfaceSlot* slot = parts_.interfaces.find(*route.iface);
+  if (slot == nullptr) return no_interface(*route.iface);
+  return parts_.routes->add_static(route.to, route.via, slot->control->id());
 }
 
 Status NodeControlImpl::remove_route(const wire::IpPrefix& to) {

@@ -411,6 +411,25 @@ const std::vector<Case> kCases = {
      {"t.toml:18:8: route.via: invalid value \"10.0.0.2\", allowed: an address of the IP version "
       "of route.to"}},
 
+    {"P05_route_link_local",
+     "[[route]]\nto = \"fd09::/64\"\nvia = \"fe80::1\"\ninterface = \"ib0\"\n",
+     {}},
+    {"P05_route_link_local_alone",
+     "[[route]]\nto = \"fd09::/64\"\nvia = \"fe80::1\"\n",
+     {"t.toml:18:7: route.via: invalid value \"fe80::1\", allowed: with link-local next hops, "
+      "route.interface names their link"}},
+    {"route_of_no_interface",
+     "[[route]]\nto = \"fd09::/64\"\nvia = \"fe80::1\"\ninterface = \"ib7\"\n",
+     {"t.toml:19:13: route.interface: unknown interface \"ib7\", allowed: links: ib0; ports: "
+      "eth0"}},
+    {"route_of_another_interface",
+     "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.0.0.2\"\ninterface = \"eth0\"\n",
+     {"t.toml:18:7: route.via: invalid value \"10.0.0.2\", allowed: an address within a prefix of "
+      "route.interface"}},
+    {"route_blackhole_of_an_interface",
+     "[[route]]\nto = \"10.9.0.0/16\"\nblackhole = true\ninterface = \"eth0\"\n",
+     {"t.toml:19:13: route: both interface and blackhole, allowed: interface with via"}},
+
     // Multicast routes.
     {"mroute_interfaces",
      "[[multicast-route]]\ngroups = \"239.1.1.1\"\nin = \"ib7\"\nout = [\"eth0\", \"ib7\"]\n",

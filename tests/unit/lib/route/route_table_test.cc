@@ -188,6 +188,23 @@ TEST_F(RouteTableTest, RefusalsNameTheFaultAndLeaveNothingBehind) {
   EXPECT_EQ(sink.prefixes.size(), hops_before);
 }
 
+TEST_F(RouteTableTest, P05_LinkLocalGatewayIsOnTheInterfaceOfTheRoute) {
+  EXPECT_EQ(table.add_static(prefix("::/0"), {ip("fe80::1")}).error().what,
+            "gateway fe80::1 is link-local: the route must name its interface");
+  ASSERT_TRUE(table.add_static(prefix("::/0"), {ip("fe80::1")}, 1));
+  EXPECT_EQ(sink.lookup("::/0").kind, NextHopKind::kGateway);
+  EXPECT_EQ(sink.lookup("::/0").iface, 1);
+  EXPECT_EQ(table.routes().at(prefix("::/0")).iface, 1);
+  ASSERT_TRUE(table.add_static(prefix("fd09::/64"), {ip("fe80::5")}, 0));
+  EXPECT_EQ(sink.lookup("fd09::/64").iface, 0);
+  EXPECT_EQ(table.add_static(prefix("172.16.0.0/16"), {ip("10.0.0.2")}, 1).error().what,
+            "gateway 10.0.0.2 is not in a network of the route's interface");
+  ASSERT_TRUE(table.add_static(prefix("172.16.0.0/16"), {ip("10.0.0.2")}, 0));
+  for (const char* to : {"::/0", "fd09::/64", "172.16.0.0/16"})
+    ASSERT_TRUE(table.remove(prefix(to)));
+  EXPECT_TRUE(sink.gateways.empty());
+}
+
 TEST_F(RouteTableTest, NextHopsAreUsedAgain) {
   for (int i = 0; i < 200'000; ++i) {
     ASSERT_TRUE(table.add_static(prefix("172.16.0.0/16"), {ip("10.0.0.2")}));
