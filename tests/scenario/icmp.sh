@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # ICMP of a router: echo replies from each of its addresses, time exceeded, host and net unreachable, and fragmentation
-# needed with the right MTU. Packets without DF are fragmented.
-# shows: U-15
+# needed with the right MTU. Packets without DF are fragmented. Broadcasts to a prefix leave where that is allowed.
+# shows: U-03, U-15
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -36,3 +36,15 @@ error_to 172.16.0.1 'From 192\.168\.1\.1 .*Destination Net Unreachable'
 error_to 192.168.2.2 'From 10\.0\.0\.2 .*Frag needed and DF set \(mtu = 1500\)' -M "do" -s 2016
 in_host a ip route flush cache
 row "fragmented by node b" ping_all a 192.168.2.2 -M dont -s 2016
+
+# broadcast_to ADDRESS: the hosts that answer two pings to the address.
+broadcast_to() { in_host a ping -n -c 2 -i 0.05 -W 1 "$1" 2>&1 | grep -o "from [0-9.]*" || true; }
+dropped_by_b() { expect_text "drops of node b" "$(cli b "show drops")" "ip_broadcast +ib0 +$1"; }
+in_host b sysctl -qw net.ipv4.icmp_echo_ignore_broadcasts=0
+expect "answers to a broadcast by default" "$(broadcast_to 192.168.2.255)" ""
+dropped_by_b 2
+cli b "set directed-broadcast eth0 on"
+expect_text "answers to a broadcast" "$(broadcast_to 192.168.2.255)" "from 192.168.2.2"
+cli a "set directed-broadcast ib0 on"
+expect "answers of node b" "$(broadcast_to 10.0.0.255)" ""
+dropped_by_b 4  # it is a member of the broadcast group, and answers none
