@@ -31,6 +31,8 @@ struct PacketMeta {
     std::uint16_t out_iface;  ///< Egress interface; set by the management lcore.
     bool to_routers;  ///< Copy of a multicast packet to the all-routers group; set by the worker.
     bool few;         ///< Few packets of its sender were held; set by the management lcore.
+    bool neighbour;   ///< Its sender is a neighbour that this node needs; set by the worker.
+    std::uint32_t link_sender;  ///< Digest of its sender's link-layer address; set by the worker.
   };
   struct Tx {
     AhIndex ah;

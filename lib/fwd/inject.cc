@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 
+#include "lib/fabric/packet_meta.h"
 #include "lib/fwd/ip_route.h"
 #include "lib/fwd/multicast.h"
 #include "lib/msg/worker_messages.h"
@@ -23,6 +24,11 @@ union Messages {
   Messages() noexcept {}
   std::array<Down, kMaxMessages> down;
 };
+
+/// The packet was received elsewhere, or by none: where it came from is no longer known.
+void forget_sender(rte_mbuf* m) noexcept {
+  fabric::meta_of(m).rx = {};
+}
 
 void trace_arrival(Context& c, rte_mbuf* m, table::InterfaceId in,
                    Tracer::StartsAt header) noexcept {
@@ -42,6 +48,7 @@ class RouteBatch {
   void add(table::InterfaceId iface, rte_mbuf* m) noexcept {
     if (iface != iface_) flush();
     iface_ = iface;
+    forget_sender(m);
     trace_arrival(c_, m, iface, Tracer::StartsAt::kIp);
     const auto* const hdr = rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
     if (m->data_len < sizeof(wire::Ipv4Hdr)) return lost(m, Drop::kIpRunt);
@@ -131,6 +138,7 @@ void send(Context& c, const Down& message) noexcept {
                   Tracer::link_header(c.interfaces[message.iface]));
     c.tx.enqueue(message.iface, message.mbuf);
   } else {
+    forget_sender(message.mbuf);
     trace_arrival(c, message.mbuf, message.in, Tracer::StartsAt::kIp);
     send_on_interface(c, c.ingress(message.in), message.mbuf, message.iface,
                       message.kind == Down::Kind::kSendToRouters);

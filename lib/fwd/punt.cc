@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lib/base/hash_seed.h"
+#include "lib/fabric/connected.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/table/neighbour_table.h"
 #include "lib/table/own_addresses.h"
@@ -69,18 +70,21 @@ const std::byte* ethernet_source(const rte_mbuf* m) noexcept {
 }
 
 /// The sender of a packet on its link as an address: MAC address, LID and QPN, or GID on a link layer
-/// without LIDs.
-wire::IpAddr link_sender(const InterfaceEntry& entry, rte_mbuf* m) noexcept {
+/// without LIDs. The QPN of a message on a connection is that of the connection at this node.
+wire::IpAddr link_sender_of(const InterfaceEntry& entry, rte_mbuf* m) noexcept {
   wire::IpAddr sender{};
   if (entry.kind == InterfaceKind::kIpoib) {
     const auto& rx = fabric::meta_of(m).rx;
-    if (rx.slid == 0 && rx.grh_offset >= sizeof(wire::Grh)) {
+    if (rx.slid == 0 && rx.grh_offset >= sizeof(wire::Grh) &&
+        rx.grh_offset + sizeof(wire::IpoibHdr) <= m->data_off) {
       const std::byte* const grh =
           rte_pktmbuf_mtod(m, const std::byte*) - sizeof(wire::IpoibHdr) - rx.grh_offset;
       std::memcpy(sender.bytes.data(), grh + offsetof(wire::Grh, sgid), sizeof(wire::Gid));
       return sender;
     }
-    const std::uint64_t port = std::uint64_t{rx.slid} << 32 | rx.src_qpn;
+    const bool datagram = rx.transport == fabric::Transport::kUd;
+    const std::uint64_t port =
+        std::uint64_t{rx.slid} << 32 | (datagram ? rx.src_qpn : fabric::meta_of(m).queue);
     std::memcpy(sender.bytes.data(), &port, sizeof(port));
   } else {
     std::memcpy(sender.bytes.data(), ethernet_source(m), sizeof(wire::MacAddr));
@@ -178,7 +182,7 @@ bool Punt::is_from(const table::Neighbour& neighbour, const rte_mbuf* m) noexcep
 /// theirs is used up, count as strangers.
 void Punt::resolution(const Ingress& in, const msg::Up& message, const table::Neighbour* from,
                       Budget known) noexcept {
-  const wire::IpAddr sender = link_sender(interfaces_[in.iface], message.mbuf);
+  const wire::IpAddr sender = link_sender_of(interfaces_[in.iface], message.mbuf);
   // Packets in the name of a neighbour, from other senders, do not use up its share.
   if (from != nullptr && is_from(*from, message.mbuf) && !spent(in, known) &&
       take(Use::kKnown, mix(mix(in.iface, from->addr), sender), limits_.known_per_key) &&
@@ -237,17 +241,49 @@ void Punt::nd(const Ingress& in, rte_mbuf* m, bool group, const wire::IpAddr& sp
              Budget::kKnownNd);
 }
 
+/// True if this node has asked for the IP sender of the packet, and its link-layer sender is the one
+/// that answered. Hosts behind a gateway are no neighbours.
+bool Punt::is_of_neighbour(const Ingress& in, rte_mbuf* m) noexcept {
+  const table::Neighbour* const n = neighbours_.lookup(in.iface, ip_sender(m));
+  if (n == nullptr || n->state != table::NeighbourState::kValid || !is_from(*n, m)) return false;
+  if (n->mode == table::NeighbourMode::kEthernet) return true;
+  const fabric::PacketMeta& meta = fabric::meta_of(m);
+  if (n->queue == nullptr)
+    return meta.rx.transport == fabric::Transport::kUd && meta.rx.src_qpn == n->qpn;
+  return meta.rx.transport != fabric::Transport::kUd && meta.queue == n->queue->qpn();
+}
+
+/// Shares that others can use up by forged packets count only while the interface is busy. The IP
+/// addresses of one link-layer sender, which may be a router or may be forged, have a quarter
+/// together. The last quarter is for neighbours, because link-layer addresses can be forged, too.
+bool Punt::may_want(const Ingress& in, rte_mbuf* m, std::uint64_t link_sender,
+                    bool neighbour) noexcept {
+  const std::uint32_t all = limit(Budget::kNeighbourWanted);
+  const std::uint32_t share = std::max(all / limits_.neighbour_senders, 1U);
+  const std::uint32_t link_share = std::max(all / limits_.neighbour_link_senders, 1U);
+  const bool in_share = take(Use::kSource, mix(in.iface, ip_sender(m)), share) &&
+                        take(Use::kLinkSource, link_sender, link_share);
+  const std::uint32_t used = in_use(in, Budget::kNeighbourWanted);
+  return (in_share || used < all / 2) && (neighbour || used < all - all / 4);
+}
+
 void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
                             const wire::IpAddr& addr, bool to_routers) noexcept {
   if (!take(Use::kWanted, mix(out_iface, addr), limits_.neighbour_per_key))
     return drop(in, m, Drop::kNeighbourPending);
-  const std::uint32_t all = limit(Budget::kNeighbourWanted);
-  const std::uint32_t share = std::max(all / limits_.neighbour_senders, 1U);
-  // A share that others can use up by forged packets counts only while the interface is busy.
-  const bool in_share = take(Use::kSource, mix(in.iface, ip_sender(m)), share);
-  if (!in_share && in_use(in, Budget::kNeighbourWanted) >= all / 2)
-    return drop(in, m, Drop::kPuntRateLimited);
-  fabric::meta_of(m).held = {in.iface, table::kNoInterface, to_routers, false};
+  const bool own = in.iface == table::kNoInterface;
+  // Copies of packets to groups have no header of their link in front of them.
+  const bool on_link = !own && !to_routers && !wire::is_multicast(addr);
+  const bool neighbour = own || (on_link && is_of_neighbour(in, m));
+  const std::uint64_t link_sender =
+      mix(in.iface, on_link ? link_sender_of(interfaces_[in.iface], m) : ip_sender(m));
+  if (!may_want(in, m, link_sender, neighbour)) return drop(in, m, Drop::kPuntRateLimited);
+  fabric::meta_of(m).held = {.in_iface = in.iface,
+                             .out_iface = table::kNoInterface,
+                             .to_routers = to_routers,
+                             .few = false,
+                             .neighbour = neighbour,
+                             .link_sender = static_cast<std::uint32_t>(link_sender >> 32)};
   msg::Up up = message(Kind::kNeighbourWanted, out_iface, m);
   up.addr = addr;
   push_or_drop(in, up, Budget::kNeighbourWanted);

@@ -100,12 +100,13 @@ class Punt {
   };
   using Budgets = std::array<std::uint32_t, static_cast<std::size_t>(Budget::kCount)>;
 
-  /// The uses of keys: a neighbour that is wanted, the sender of packets for such neighbours, a
-  /// neighbour that speaks, the sender of such messages, a stranger, a source of a group, a
-  /// redirected flow.
+  /// The uses of keys: a neighbour that is wanted, the IP and link-layer sender of packets for such
+  /// neighbours, a neighbour that speaks, the sender of such messages, a stranger, a source of a
+  /// group, a redirected flow.
   enum class Use : std::uint8_t {
     kWanted,
     kSource,
+    kLinkSource,
     kKnown,
     kSpeaker,
     kStranger,
@@ -137,6 +138,9 @@ class Punt {
   [[nodiscard]] bool spent(const Ingress& in, Budget budget) noexcept;
   [[nodiscard]] bool take(Use use, std::uint64_t key, std::uint32_t limit) noexcept;
   [[nodiscard]] static bool is_from(const table::Neighbour& neighbour, const rte_mbuf* m) noexcept;
+  [[nodiscard]] bool is_of_neighbour(const Ingress& in, rte_mbuf* m) noexcept;
+  [[nodiscard]] bool may_want(const Ingress& in, rte_mbuf* m, std::uint64_t link_sender,
+                              bool neighbour) noexcept;
   [[nodiscard]] bool leaves_room(Budget budget) const noexcept;
   void resolution(const Ingress& in, const msg::Up& message, const table::Neighbour* from,
                   Budget known) noexcept;

@@ -150,6 +150,8 @@ struct PuntLimits {
   std::uint32_t neighbour = 2048;        ///< Packets for all unresolved neighbours.
   /// One sender may use a sixteenth of `neighbour` once its interface has used half of its own part.
   std::uint32_t neighbour_senders = 16;
+  /// All senders with one MAC address, or LID and QPN, may use a quarter then.
+  std::uint32_t neighbour_link_senders = 4;
   std::uint32_t icmp_error = 256;
   std::uint32_t too_big = 256;  ///< ICMP errors that path MTU discovery needs.
   /// ARP and ND of neighbours that this node has asked for or sent to.

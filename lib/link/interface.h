@@ -33,6 +33,13 @@ enum class Crowded : std::uint8_t {
   kByAll,
 };
 
+/// The sender of a packet that waits for its neighbour.
+struct PacketSender {
+  wire::IpAddr addr{};     ///< IP source.
+  std::uint32_t link = 0;  ///< Digest of the link-layer address that sent it on the ingress link.
+  bool neighbour = false;  ///< It is a neighbour that this node needs, at that link-layer address.
+};
+
 /// Receives the neighbour entries and the held packets of all interfaces. Implemented by lib/mgmt
 /// and by tests.
 class NeighbourSink {
@@ -54,6 +61,7 @@ class NeighbourSink {
   [[nodiscard]] virtual Crowded crowded(HeldPacket packet) const = 0;
   /// The IP source address of a held packet.
   [[nodiscard]] virtual wire::IpAddr source_of(HeldPacket packet) const = 0;
+  [[nodiscard]] virtual PacketSender sender_of(HeldPacket packet) const = 0;
   /// Drops a held packet. `unreachable`: its sender gets an ICMP host unreachable.
   virtual void drop(HeldPacket packet, Drop reason, bool unreachable) = 0;
 };

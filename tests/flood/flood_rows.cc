@@ -71,6 +71,14 @@ std::vector<Row> make_rows() {
        .limits = scans,
        .make = [](FloodNode& node, SimHosts& hosts) { return scan(node, hosts, 8, 10'000); }});
 
+  add({.name = "A5-macs",
+       .what = "the same from 10,000 forged MAC addresses",
+       .config = {.links = 8},
+       .limits = scans,
+       .make = [](FloodNode& node, SimHosts& hosts) {
+         return scan(node, hosts, 8, 10'000, 10'000);
+       }});
+
   // MADs.
   const Limits mads{.resolved = 99, .joins = 99, .growth = std::size_t{10} << 20};
   for (const auto& [name, kind] :

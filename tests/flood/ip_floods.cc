@@ -130,16 +130,21 @@ Flood solicitations_of_strangers(FloodNode& node, SimHosts&) {
   };
 }
 
-Flood scan(FloodNode& node, SimHosts&, unsigned links, unsigned senders) {
+Flood scan(FloodNode& node, SimHosts&, unsigned links, unsigned senders, unsigned macs) {
   const Host flooder6{Side::kEthernet, kFlooder.number + 1};
   Bytes v4 = udp(node, IpAddr::v4(FloodNode::ib_ip(0)), 64);
   Bytes v6 = ethernet(node.mac(), kFlooder.mac(), EtherType::kIpv6,
                       fwd::test::ip_packet(flooder6.ip(), flooder6.ip(), 17, Bytes(40)));
-  return [&node, links, senders, v4 = std::move(v4), v6 = std::move(v6), random = Random{4},
+  return [&node, links, senders, macs, v4 = std::move(v4), v6 = std::move(v6), random = Random{4},
           sent = 0U]() mutable {
     const unsigned link = sent / 2 % links;
+    const std::uint32_t mac = macs == 1 ? 0 : random.below(macs);
+    const auto forge_mac = [&](std::byte* octets) {
+      if (macs != 1) put(octets + 6 + 2, mac);
+    };
     if (sent++ % 2 == 0) {
       node.give(Side::kEthernet, v4, [&](std::byte* octets) {
+        forge_mac(octets);
         put(octets + kDest4, any_absent(FloodNode::ib_ip(link), random).v4_host());
         if (senders != 1)
           put(octets + kSource4,
@@ -150,6 +155,7 @@ Flood scan(FloodNode& node, SimHosts&, unsigned links, unsigned senders) {
     }
     node.give(Side::kEthernet, v6, [&](std::byte* octets) {
       const IpAddr to = FloodNode::ip6(Side::kCable, link, random.next() | 1);
+      forge_mac(octets);
       std::ranges::copy(to.bytes, octets + kEthHead + 24);
       if (senders == 1) return;
       const IpAddr from =

@@ -16,8 +16,8 @@ Flood arp_in_names(FloodNode& node, SimHosts& hosts);
 /// Neighbour solicitations for the node's address, on Ethernet, of any link-local address.
 Flood solicitations_of_strangers(FloodNode& node, SimHosts& hosts);
 /// Packets of `senders` Ethernet hosts to absent addresses on each of the links, IPv4 and IPv6 by
-/// turns.
-Flood scan(FloodNode& node, SimHosts& hosts, unsigned links, unsigned senders);
+/// turns. `macs`: number of MAC addresses that they are sent from.
+Flood scan(FloodNode& node, SimHosts& hosts, unsigned links, unsigned senders, unsigned macs = 1);
 Flood ping_of_one(FloodNode& node, SimHosts& hosts);
 Flood ping_of_many(FloodNode& node, SimHosts& hosts);
 Flood udp_of_one(FloodNode& node, SimHosts& hosts);

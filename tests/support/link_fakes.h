@@ -66,6 +66,13 @@ class FakeNeighbourSink final : public NeighbourSink {
     const auto it = sources.find(packet);
     return it == sources.end() ? wire::IpAddr{} : it->second;
   }
+  /// Without another entry, each address is at a link-layer address of its own.
+  [[nodiscard]] PacketSender sender_of(HeldPacket packet) const override {
+    const auto it = senders.find(packet);
+    if (it != senders.end()) return it->second;
+    const wire::IpAddr source = source_of(packet);
+    return {source, source.is_v4() ? source.v4_host() : 0, false};
+  }
   [[nodiscard]] Crowded crowded(HeldPacket packet) const override {
     if (greedy.count(source_of(packet)) != 0) return Crowded::kBySender;
     return open.size() > room ? Crowded::kByAll : Crowded::kNo;
@@ -107,9 +114,10 @@ class FakeNeighbourSink final : public NeighbourSink {
   std::map<table::NeighbourIndex, table::Neighbour> installed;
   std::map<table::NeighbourIndex, TimePoint> used;
   std::map<HeldPacket, wire::IpAddr> sources;  ///< Empty addresses otherwise.
-  std::set<wire::IpAddr> greedy;               ///< Senders that have more than their share.
-  std::set<HeldPacket> open;                   ///< Handed over and not returned.
-  std::size_t room = SIZE_MAX;                 ///< Most packets that may wait in the node.
+  std::map<HeldPacket, PacketSender> senders;
+  std::set<wire::IpAddr> greedy;  ///< Senders that have more than their share.
+  std::set<HeldPacket> open;      ///< Handed over and not returned.
+  std::size_t room = SIZE_MAX;    ///< Most packets that may wait in the node.
   std::vector<HeldPacket> released;
   std::vector<std::pair<HeldPacket, Drop>> dropped;
   std::map<Drop, std::size_t> drops;

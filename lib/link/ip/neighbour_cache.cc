@@ -212,7 +212,7 @@ void NeighbourCache::drop_all(const HeldQueue& packets, Drop reason, bool unreac
 void NeighbourCache::request_neighbour(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
   Entry* e = find(addr);
   if (e == nullptr) {
-    const auto place = places_.take(addr, sink_.source_of(packet));
+    const auto place = places_.take(addr, sink_.sender_of(packet));
     if (!place) return sink_.drop(packet, Drop::kNeighbourPending, false);
     const auto created = create(addr, false, now);
     if (!created) {

@@ -2,24 +2,45 @@
 #include "lib/link/ip/resolution_places.h"
 
 namespace ipoib::link {
+namespace {
 
-auto ResolutionPlaces::take(const wire::IpAddr& addr, const wire::IpAddr& sender)
+template <class Counts, class Key>
+std::size_t count_of(const Counts& counts, const Key& key) {
+  const auto it = counts.find(key);
+  return it == counts.end() ? 0 : it->second;
+}
+
+template <class Counts, class Key>
+void give_one_back(Counts& counts, const Key& key) {
+  const auto it = counts.find(key);
+  if (--it->second == 0) counts.erase(it);
+}
+
+}  // namespace
+
+auto ResolutionPlaces::take(const wire::IpAddr& addr, const PacketSender& sender)
     -> std::optional<Place> {
-  const auto counter = static_cast<std::uint16_t>(hash_(sender) % by_sender_.size());
   const bool known = known_.count(addr) != 0;
-  const bool few = by_sender_[counter] < kFew;
-  const bool limited = !known && taken_ >= sizes_.all / 2;
-  if (limited && by_sender_[counter] >= for_one()) return std::nullopt;
-  const std::size_t kept_free = known ? 0 : few ? sizes_.for_known : sizes_.for_others;
+  const std::size_t of_sender = count_of(by_sender_, sender.addr);
+  const bool link_has_share = count_of(by_link_, sender.link) < for_link();
+  const bool in_share = of_sender < for_one() && link_has_share;
+  if (!known && !in_share && taken_ >= sizes_.all / 2) return std::nullopt;
+  const bool few = of_sender < kFew && (sender.neighbour || link_has_share);
+  const std::size_t kept_free = known              ? 0
+                                : !few             ? sizes_.for_others
+                                : sender.neighbour ? sizes_.for_known
+                                                   : sizes_.for_neighbours;
   if (taken_ >= sizes_.all - kept_free) return std::nullopt;
   ++taken_;
-  ++by_sender_[counter];
-  return Place{counter, known || few};
+  ++by_sender_[sender.addr];
+  ++by_link_[sender.link];
+  return Place{sender.addr, sender.link, known || few};
 }
 
 void ResolutionPlaces::give_back(const Place& place) {
   --taken_;
-  --by_sender_[place.sender];
+  give_one_back(by_sender_, place.sender);
+  give_one_back(by_link_, place.link);
 }
 
 void ResolutionPlaces::remember(const wire::IpAddr& addr, TimePoint when) {

@@ -28,7 +28,8 @@ constexpr Duration kSendersDelay = std::chrono::milliseconds(500);
 constexpr Duration kDataInterval = std::chrono::milliseconds(2);
 constexpr std::uint32_t kDataBurst = 256;
 /// Such groups that are not resolved yet.
-constexpr ResolutionPlaces::Sizes kPlaces{.all = 256, .for_others = 64, .for_known = 32};
+constexpr ResolutionPlaces::Sizes kPlaces{
+    .all = 256, .for_others = 64, .for_neighbours = 48, .for_known = 32};
 /// A group is kept for this long at least after its resolution and, if it has a way, after its last
 /// packet, even if others need its room.
 constexpr Duration kKept = std::chrono::seconds(3);
@@ -379,7 +380,7 @@ void GroupTable::limit_mtu6(std::uint16_t mtu) {
 void GroupTable::request_group(const wire::IpAddr& group, HeldPacket packet, TimePoint now) {
   Group* g = find(mgid_of(group));
   if (g == nullptr) {
-    const auto place = places_.take(group, sink_.source_of(packet));
+    const auto place = places_.take(group, sink_.sender_of(packet));
     if (!place || !make_room(now)) {
       if (place) places_.give_back(*place);
       ++counters_.group_refused_local;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/contract.h"
+#include "lib/fabric/packet_meta.h"
 #include "lib/mgmt/slow_path/ip_mbuf.h"
 #include "lib/mgmt/slow_path/punt_handler.h"
 
@@ -96,6 +97,12 @@ link::Crowded NeighbourDirectory::crowded(link::HeldPacket packet) const {
 
 wire::IpAddr NeighbourDirectory::source_of(link::HeldPacket packet) const {
   return mgmt::source_of(reinterpret_cast<rte_mbuf*>(packet));
+}
+
+link::PacketSender NeighbourDirectory::sender_of(link::HeldPacket packet) const {
+  auto* const m = reinterpret_cast<rte_mbuf*>(packet);
+  const auto& held = fabric::meta_of(m).held;
+  return {mgmt::source_of(m), held.link_sender, held.neighbour};
 }
 
 void NeighbourDirectory::release(link::HeldPacket packet) {

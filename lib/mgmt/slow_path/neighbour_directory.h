@@ -32,6 +32,7 @@ class NeighbourDirectory final : public link::NeighbourSink {
   [[nodiscard]] TimePoint last_used(table::NeighbourIndex index) const override;
   [[nodiscard]] link::Crowded crowded(link::HeldPacket packet) const override;
   [[nodiscard]] wire::IpAddr source_of(link::HeldPacket packet) const override;
+  [[nodiscard]] link::PacketSender sender_of(link::HeldPacket packet) const override;
   void release(link::HeldPacket packet) override;
   void drop(link::HeldPacket packet, Drop reason, bool unreachable) override;
 

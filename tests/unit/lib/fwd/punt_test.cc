@@ -34,7 +34,7 @@ class PuntTest : public WorkerFixture {
     neighbours_ = std::move(*table);
     configs[0].punt.interval_us = 1000;
     configs[0].punt.neighbour_per_key = 3;
-    configs[0].punt.neighbour_senders = 1;
+    configs[0].punt.neighbour_senders = configs[0].punt.neighbour_link_senders = 1;
     // One interface may have half of each.
     configs[0].punt.neighbour = 16;
     configs[0].punt.icmp_error = 4;
@@ -84,6 +84,12 @@ class PuntTest : public WorkerFixture {
   void wanted(std::string_view address, table::InterfaceId iface = kIb0) {
     punt_->neighbour_wanted(in_, mbuf(Ip4{}.bytes()), iface, wire::IpAddr::v4(addr(address)));
   }
+  /// A packet of that source in a frame of that MAC address, for host `to` of ib0.
+  void want_from(std::string_view source, std::uint8_t from, std::uint32_t to) {
+    rte_mbuf* const m = mbuf(ethernet(mac(0xa0), mac(from), 0x0800, Ip4{.src = source}.bytes()));
+    rte_pktmbuf_adj(m, RTE_ETHER_HDR_LEN);
+    punt_->neighbour_wanted(in_, m, kIb0, wire::IpAddr::v4(0x0a00'0000 + to));
+  }
   void next_interval() { punt_->begin_loop(now_ += rte_get_tsc_hz() / 1000); }
   std::uint64_t lost(Drop reason) { return counters_.drops.get(reason); }
 
@@ -118,8 +124,8 @@ TEST_F(PuntTest, P07_AllNeighboursTogetherAreLimited) {
   for (std::uint32_t i = 0; i < 100'000; ++i) {
     punt_->neighbour_wanted(in_, mbuf(Ip4{}.bytes()), kIb0, wire::IpAddr::v4(0x0a00'0000 + i));
   }
-  EXPECT_EQ(punted().size(), 8U);
-  EXPECT_EQ(lost(Drop::kPuntRateLimited), 100'000U - 8);
+  EXPECT_EQ(punted().size(), 6U) << "strangers leave a quarter";
+  EXPECT_EQ(lost(Drop::kPuntRateLimited), 100'000U - 6);
   next_interval();
   wanted("10.0.0.2");
   EXPECT_EQ(punted().size(), 1U);
@@ -306,13 +312,9 @@ TEST_F(PuntTest, P16_OnePortIsOneStrangerOnAnIpoibLink) {
 TEST_F(PuntTest, P07_OneSenderGetsItsShareOfUnresolvedNeighbours) {
   configs[0].punt.neighbour_senders = 4;
   make();
-  const auto send = [this](std::string_view source, std::uint32_t to) {
-    punt_->neighbour_wanted(in_, mbuf(Ip4{.src = source}.bytes()), kIb0,
-                            wire::IpAddr::v4(0x0a00'0000 + to));
-  };
-  for (std::uint32_t i = 0; i < 100; ++i) send("192.168.1.66", i);
+  for (std::uint32_t i = 0; i < 100; ++i) want_from("192.168.1.66", 0x66, i);
   EXPECT_EQ(punted().size(), 4U);
-  send("192.168.1.67", 200);
+  want_from("192.168.1.67", 0x67, 200);
   EXPECT_EQ(punted().size(), 1U);
   EXPECT_EQ(lost(Drop::kPuntRateLimited), 96U);
 }
@@ -321,15 +323,46 @@ TEST_F(PuntTest, P07_OneSenderGetsItsShareOfUnresolvedNeighbours) {
 TEST_F(PuntTest, P16_TheShareOfASenderCountsOnceHalfOfThatOfTheInterfaceIsUsed) {
   configs[0].punt.neighbour_senders = 16;
   make();
-  const auto send = [this](std::string_view source, std::uint32_t to) {
-    punt_->neighbour_wanted(in_, mbuf(Ip4{.src = source}.bytes()), kIb0,
-                            wire::IpAddr::v4(0x0a00'0000 + to));
-  };
-  for (std::uint32_t i = 0; i < 3; ++i) send("192.168.1.66", i);
+  for (std::uint32_t i = 0; i < 3; ++i) want_from("192.168.1.66", 0x66, i);
   EXPECT_EQ(punted().size(), 3U);
-  for (std::uint32_t i = 3; i < 100; ++i) send("192.168.1.66", i);
+  for (std::uint32_t i = 3; i < 100; ++i) want_from("192.168.1.66", 0x66, i);
   EXPECT_EQ(punted().size(), 1U) << "half of eight";
-  send("192.168.1.67", 200);
+  want_from("192.168.1.67", 0x67, 200);
+  EXPECT_EQ(punted().size(), 1U);
+}
+
+/// All names that one host sends in have a quarter of the budget together.
+TEST_F(PuntTest, P16_ForgedSourcesOfOneMacAddressLeaveRoomForOthers) {
+  configs[0].punt.neighbour = 64;
+  configs[0].punt.neighbour_senders = 16;
+  configs[0].punt.neighbour_link_senders = 4;
+  make();
+  for (std::uint32_t i = 0; i < 100; ++i) want_from(fmt::format("192.168.1.{}", 100 + i), 0x66, i);
+  EXPECT_EQ(punted().size(), 16U);
+  want_from("192.168.1.67", 0x67, 200);
+  EXPECT_EQ(punted().size(), 1U);
+}
+
+/// If MAC addresses are forged, too, hosts remain that this node knows at theirs.
+TEST_F(PuntTest, P16_ForgedMacAddressesLeaveAQuarterToNeighbours) {
+  configs[0].punt.neighbour = 64;
+  configs[0].punt.neighbour_senders = 16;
+  configs[0].punt.neighbour_link_senders = 4;
+  make();
+  table::Neighbour known;
+  known.addr = *wire::parse_ip("192.168.1.9");
+  known.iface = kEth0;
+  known.state = table::NeighbourState::kValid;
+  known.mode = table::NeighbourMode::kEthernet;
+  known.mac = mac(0x09);
+  known.asked = true;
+  neighbours_->set(1, known);
+  for (std::uint32_t i = 0; i < 100; ++i)
+    want_from(fmt::format("192.168.1.{}", 100 + i), static_cast<std::uint8_t>(0x80 + i), i);
+  EXPECT_EQ(punted().size(), 24U);
+  want_from("192.168.1.9", 0x66, 200);
+  EXPECT_EQ(punted().size(), 0U) << "in its name";
+  want_from("192.168.1.9", 0x09, 201);
   EXPECT_EQ(punted().size(), 1U);
 }
 

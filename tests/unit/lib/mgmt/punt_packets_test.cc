@@ -117,7 +117,7 @@ class PuntPackets : public testing::Test,
     punt_->handle(up);
   }
   void hold(rte_mbuf* m, table::InterfaceId out, table::InterfaceId in = table::kNoInterface) {
-    fabric::meta_of(m).held = {in, table::kNoInterface, false, false};
+    fabric::meta_of(m).held = {in, table::kNoInterface, false, false, false, 0};
     handle(Kind::kNeighbourWanted, m, out);
   }
   /// True if a packet of this sender waits for a neighbour on `out`; else it was dropped.
