@@ -11,12 +11,16 @@
 namespace ipoib::soft {
 namespace {
 
-Status check(const fabric::AhAttr& to) {
+Status check(const fabric::PortAttr& port, const fabric::AhAttr& to) {
   if (to.dlid == 0 || to.dlid == 0xffff)
     return fail(Errc::kInvalidArgument,
                 "address handle to LID {:#06x}: not a valid destination LID", to.dlid);
   if (to.sl > 15)
     return fail(Errc::kInvalidArgument, "address handle with SL {}: allowed: 0-15", to.sl);
+  if (to.src_path_bits >> port.lmc != 0)
+    return fail(Errc::kInvalidArgument,
+                "address handle with source path bits {}: the port's LMC is {}", to.src_path_bits,
+                port.lmc);
   const bool multicast = wire::is_multicast_lid(to.dlid);
   if (multicast && !to.global)
     return fail(Errc::kInvalidArgument, "address handle to MLID {:#06x} without a GRH", to.dlid);
@@ -34,20 +38,22 @@ bool has_own_qkey(const fabric::AhAttr& to) {
 }  // namespace
 
 AhKind make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhTemplate& out) {
+  const std::uint16_t slid = port.lid_with(to.src_path_bits);
   const EthHdr eth{.dst = mac_of_dlid(to.dlid),
-                   .src = mac_of_dlid(port.lid),
+                   .src = mac_of_dlid(slid),
                    .ether_type = wire::Be16{kEtherTypeIba}};
   const auto lnh = static_cast<std::uint8_t>(to.global ? wire::Lnh::kGlobal : wire::Lnh::kLocal);
   const wire::Lrh lrh{.vl_lver = 0,
                       .sl_lnh = static_cast<std::uint8_t>(to.sl << 4 | lnh),
                       .dlid = wire::Be16{to.dlid},
                       .resv_pktlen = wire::Be16{0},
-                      .slid = wire::Be16{port.lid}};
-  const bool local = is_own_lid(port, to.dlid);
+                      .slid = wire::Be16{slid}};
+  const bool local = port.has_lid(to.dlid);
   const bool limited = !local && limiting_mbps(to.rate, port.rate) != 0;
   const auto route = static_cast<std::uint8_t>(
       (wire::is_multicast_lid(to.dlid) ? AhKind::kMulticast : 0) | (local ? AhKind::kLocal : 0) |
-      (limited ? AhKind::kLimited : 0) | (has_own_qkey(to) ? AhKind::kQkey : 0));
+      (limited ? AhKind::kLimited : 0) | (has_own_qkey(to) ? AhKind::kQkey : 0) |
+      (slid != port.lid ? AhKind::kPathBits : 0));
   std::memcpy(out.head.data(), &eth, sizeof(eth));
   std::memcpy(out.head.data() + sizeof(eth), &lrh, sizeof(lrh));
   if (!to.global) return {kLocalHeadLen, route};
@@ -97,7 +103,7 @@ AhTable::AhTable(Memory<AhTemplate> slots, Memory<RateBucket> buckets,
 
 Result<fabric::AhIndex> AhTable::add(const fabric::PortAttr& port, const fabric::AhAttr& to) {
   expects_management();
-  if (Status ok = check(to); !ok) return tl::make_unexpected(ok.error());
+  if (Status ok = check(port, to); !ok) return tl::make_unexpected(ok.error());
   reclaim();
   auto ah = static_cast<fabric::AhIndex>(attrs_.size());
   if (!free_.empty()) {

@@ -30,6 +30,7 @@ struct alignas(2) AhKind {
   static constexpr std::uint8_t kMulticast = 2;  ///< Other queues of the port may need a copy.
   static constexpr std::uint8_t kLimited = 4;    ///< The handle has a RateBucket.
   static constexpr std::uint8_t kQkey = 8;       ///< The handle has a Q_Key of its own.
+  static constexpr std::uint8_t kPathBits = 16;  ///< The SLID is not the port's base LID.
 
   /// True: no GRH and no flags.
   [[nodiscard]] bool allows_fast_path() const noexcept { return is({kLocalHeadLen, 0}); }
@@ -47,11 +48,6 @@ struct alignas(64) AhTemplate {
   std::atomic<AhKind> kind;
 };
 static_assert(sizeof(AhTemplate) == 64 && std::atomic<AhKind>::is_always_lock_free);
-
-/// True for each of the 2^LMC LIDs a port answers to.
-[[nodiscard]] inline bool is_own_lid(const fabric::PortAttr& port, std::uint16_t lid) noexcept {
-  return lid >> port.lmc == port.lid >> port.lmc;
-}
 
 /// Fills `out` except its `kind`, which is returned.
 AhKind make_template(const fabric::PortAttr& port, const fabric::AhAttr& to, AhTemplate& out);
@@ -83,7 +79,8 @@ class AhTable {
 
   /// Changes when templates of existing handles may have changed; a release after they did.
   [[nodiscard]] const std::atomic<std::uint32_t>& version() const noexcept { return version_; }
-  /// The port's LID, which is the source of all frames; 0 until there is a handle. Any thread. While
+  /// The port's base LID, the source of all frames whose handle has no kPathBits; 0 until there is a
+  /// handle. Any thread. While
   /// rebuild() changes the port's addresses, frames of one loop may have one that is older or newer
   /// than their SGID.
   [[nodiscard]] std::uint16_t slid() const noexcept {

@@ -58,7 +58,7 @@ Status SoftMadPort::send(const fabric::MadAddress& to,
       to.qpn == kSmiQpn ? Result<std::uint16_t>{wire::kDefaultPkey} : own_pkey(to.pkey);
   if (!pkey) return tl::make_unexpected(pkey.error());
 
-  if (is_own_lid(port_, to.lid) && to.qpn <= kGsiQpn) {
+  if (port_.has_lid(to.lid) && to.qpn <= kGsiQpn) {
     if (local_.size() >= kRingSize)
       return fail(Errc::kUnavailable, "the queue of MADs of the port to itself is full ({})",
                   local_.size());

@@ -92,6 +92,7 @@ Result<PortView> query_port(const Device& device, std::uint8_t port) {
   view.tables = {.port = port,
                  .gid_index = found->index,
                  .rate = rate_of(reported),
+                 .lmc = device.ethernet() ? std::uint8_t{0} : reported.lmc,
                  .ethernet = device.ethernet(),
                  .netdev = found->netdev};
   fabric::PortAttr& attr = view.attr;
@@ -99,7 +100,7 @@ Result<PortView> query_port(const Device& device, std::uint8_t port) {
   attr.gid_prefix = found->gid.prefix();
   attr.guid = found->gid.guid();
   attr.lid = device.ethernet() ? fabric::kOwnLid : reported.lid;
-  attr.lmc = device.ethernet() ? std::uint8_t{0} : reported.lmc;
+  attr.lmc = view.tables.lmc;
   attr.sm_lid = device.ethernet() ? fabric::kOwnLid : reported.sm_lid;
   attr.sm_sl = device.ethernet() ? std::uint8_t{0} : reported.sm_sl;
   attr.mtu = static_cast<std::uint8_t>(reported.active_mtu);
@@ -141,12 +142,18 @@ Result<ibv_ah_attr> make_ah_attr(const PortTables& tables, const fabric::AhAttr&
   if (!tables.ethernet && wire::is_multicast_lid(to.dlid) && !(to.global && to.dgid.is_multicast()))
     return fail(Errc::kInvalidArgument, "address handle to MLID {:#06x} without an MGID", to.dlid);
 
+  if (to.src_path_bits >> tables.lmc != 0)
+    return fail(Errc::kInvalidArgument,
+                "address handle with source path bits {}: the port's LMC is {}", to.src_path_bits,
+                tables.lmc);
+
   const bool limits =
       wire::rate_mbps(to.rate) != 0 && wire::rate_mbps(to.rate) < wire::rate_mbps(tables.rate);
   ibv_ah_attr attr{};
   attr.port_num = tables.port;
   attr.dlid = tables.ethernet ? std::uint16_t{0} : to.dlid;
   attr.sl = to.sl;
+  attr.src_path_bits = to.src_path_bits;
   attr.static_rate = limits ? to.rate : std::uint8_t{0};  // Verbs use the rate codes of the SA.
   attr.is_global = to.global ? 1 : 0;
   if (to.global) {

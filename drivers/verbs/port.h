@@ -21,6 +21,7 @@ struct PortTables {
   std::uint8_t port = 1;
   std::uint8_t gid_index = 0;  ///< Ethernet: the first GID of RoCE version 2 that is link-local.
   std::uint8_t rate = 3;       ///< Rate code of the port.
+  std::uint8_t lmc = 0;        ///< Number of low bits of a LID that may differ; Ethernet: 0.
   bool ethernet = false;
   unsigned netdev = 0;  ///< Ethernet: index of the network device that carries the port.
 };

@@ -19,8 +19,8 @@ VerbsAhTable::VerbsAhTable(std::string name, fabric::Retirement& retirement, Sen
       attrs_{std::make_unique<std::atomic<const fabric::AhAttr*>[]>(kCapacity)} {}
 
 VerbsAhTable::Key VerbsAhTable::key_of(const fabric::AhAttr& to) {
-  return {to.dlid,      to.sl,         to.rate, to.global, to.tclass,
-          to.hop_limit, to.flow_label, to.dgid, to.qkey};
+  return {to.dlid,   to.sl,        to.rate,       to.src_path_bits, to.global,
+          to.tclass, to.hop_limit, to.flow_label, to.dgid,          to.qkey};
 }
 
 Result<fabric::AhIndex> VerbsAhTable::add(ibv_pd* pd, const PortTables& tables,

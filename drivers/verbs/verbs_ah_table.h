@@ -70,8 +70,9 @@ class VerbsAhTable {
 
  private:
   static constexpr std::uint64_t kHasQkey = 1ULL << 32;
-  using Key = std::tuple<std::uint16_t, std::uint8_t, std::uint8_t, bool, std::uint8_t,
-                         std::uint8_t, std::uint32_t, wire::Gid, std::optional<std::uint32_t>>;
+  using Key =
+      std::tuple<std::uint16_t, std::uint8_t, std::uint8_t, std::uint8_t, bool, std::uint8_t,
+                 std::uint8_t, std::uint32_t, wire::Gid, std::optional<std::uint32_t>>;
   /// The worker's part of a handle, in one cache line.
   struct alignas(16) Slot {
     std::atomic<ibv_ah*> handle{nullptr};

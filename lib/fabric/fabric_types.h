@@ -42,6 +42,18 @@ struct PortAttr {
   std::vector<std::uint16_t> pkeys{wire::kDefaultPkey};
 
   [[nodiscard]] wire::Gid gid() const { return wire::Gid::of(gid_prefix, guid); }
+  /// True for each of the 2^LMC LIDs of the port.
+  [[nodiscard]] constexpr bool has_lid(std::uint16_t other) const noexcept {
+    return other >> lmc == lid >> lmc;
+  }
+  /// The path bits of one of the port's LIDs: its low LMC bits. Source: IBA vol 1 §4.1.3.
+  [[nodiscard]] constexpr std::uint8_t path_bits_of(std::uint16_t own) const noexcept {
+    return static_cast<std::uint8_t>(own & ((1U << lmc) - 1));
+  }
+  /// The LID with these path bits. Bits beyond the LMC are ignored.
+  [[nodiscard]] constexpr std::uint16_t lid_with(std::uint8_t path_bits) const noexcept {
+    return static_cast<std::uint16_t>(lid | path_bits_of(path_bits));
+  }
 };
 
 /// Names and values of a device's counters.
@@ -63,7 +75,10 @@ struct AhAttr {
   std::uint16_t dlid = 0;
   std::uint8_t sl = 0;
   std::uint8_t rate = 0;  ///< Path rate code; 0: rate of the port.
-  bool global = false;    ///< Send a GRH with the fields below.
+  /// Low bits of the source LID, within the port's LMC; not for groups. A handle with some may cost
+  /// more per packet.
+  std::uint8_t src_path_bits = 0;
+  bool global = false;  ///< Send a GRH with the fields below.
   std::uint8_t tclass = 0;
   std::uint8_t hop_limit = 0;
   std::uint32_t flow_label = 0;

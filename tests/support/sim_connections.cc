@@ -96,9 +96,8 @@ void SimSide::start() {
   fabric::PortAttr port;
   port.guid = kGuid + lid_;
   port.lid = sim_.by_gid ? fabric::kOwnLid : port_lid;
-  port.lmc = sim_.lmc;
-  manager->set_port(
-      {.gid = address().gid, .lid = port.lid, .lmc = sim_.lmc, .by_gid = sim_.by_gid});
+  port.lmc = lmc;
+  manager->set_port({.gid = address().gid, .lid = port.lid, .lmc = lmc, .by_gid = sim_.by_gid});
   ConnectionSurroundings around;
   around.path_to = [this](const wire::Gid& gid) -> std::optional<PathTable::ReadyPath> {
     if (!has_path) return std::nullopt;
@@ -110,7 +109,8 @@ void SimSide::start() {
     const std::size_t number = gid.guid() - kGuid - 1;
     if (number >= sim_.sides.size()) return std::nullopt;
     const std::uint16_t dlid = paths_.try_emplace(gid, sim_.sides[number]->port_lid).first->second;
-    return PathTable::ReadyPath{{.dlid = dlid, .sl = 1, .dgid = gid}, 4, path_lifetime};
+    return PathTable::ReadyPath{
+        {.dlid = dlid, .sl = 1, .src_path_bits = src_path_bits, .dgid = gid}, 4, path_lifetime};
   };
   around.second_path_to = [this](const wire::Gid&, const fabric::AhAttr& in_use,
                                  ConnectionSurroundings::SecondPath handler, TimePoint) {

@@ -114,6 +114,9 @@ class SimSide final : FakeNeighbourPaths {
   std::vector<wire::IpAddr> told;  ///< Calls of `changed`.
   /// The LID of its port, which may move: `lid()` at first, from the next start() on.
   std::uint16_t port_lid;
+  /// From the next start() on. The LID is that of the port without its path bits.
+  std::uint8_t lmc = 0;
+  std::uint8_t src_path_bits = 0;  ///< In each PathRecord of the SA.
 
  private:
   [[nodiscard]] table::NeighbourMode mode() const override { return table::NeighbourMode::kUd; }
@@ -161,7 +164,6 @@ class SimConnections : public test::SimTime {
 
   /// The link layer has no LIDs, and GIDs distinguish the ports. Set it before sides are added.
   bool by_gid = false;
-  std::uint8_t lmc = 0;  ///< That of each port, from its next start() on.
   /// Returns the side with the port at this LID; null if there is none.
   [[nodiscard]] SimSide* at_lid(std::uint16_t lid) const;
   double loss = 0;

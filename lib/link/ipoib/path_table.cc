@@ -192,7 +192,8 @@ void PathTable::send(const wire::HwAddr& to, std::span<const std::byte> frame, T
   end_claim(p);
   if (p.state == PathState::kReady) {
     // The path to a host that may have moved ends soon, and is queried again.
-    if (p.unused() && (p.heard == 0 || p.heard == p.attr.dlid)) p.expires = now + kLinger;
+    if (p.unused() && (p.heard == 0 || on_one_port(p.heard, p.attr.dlid)))
+      p.expires = now + kLinger;
     actions_.send(p.ah, qpn, frame);
   } else if (p.state == PathState::kFailed || !room) {
     count_unsent(frame);
@@ -209,7 +210,7 @@ void PathTable::heard(const wire::HwAddr& from, std::uint16_t slid, TimePoint no
   Path* p = find(key_of(from));
   if (p == nullptr || slid == 0) return;
   const auto before = std::exchange(p->heard, slid);
-  const bool moved = before != 0 && before != slid && slid != p->attr.dlid;
+  const bool moved = before != 0 && !on_one_port(before, slid) && !on_one_port(slid, p->attr.dlid);
   if (!moved || p->pinned || p->state != PathState::kReady) return;
   p->refresh_at = std::min(p->refresh_at, now + jitter_.around(kMovedDelay, 50));
   schedule(*p);
@@ -428,12 +429,44 @@ Result<wire::PathRecord> PathTable::accept(const wire::Gid& gid, const sa::Reply
   if (!wire::is_unicast_lid(record->dlid.host()))
     return ipoib::fail(Errc::kProtocol, "the path of the SA has invalid destination LID 0x{:04x}",
                        record->dlid.host());
+  const fabric::PortAttr& port = actions_.port();
+  const std::uint16_t slid = record->slid.host();
+  if (port.link_layer == fabric::LinkLayer::kInfiniBand && !port.has_lid(slid))
+    return ipoib::fail(Errc::kProtocol,
+                       "the path of the SA has source LID 0x{:04x}, the port has LID 0x{:04x} with "
+                       "LMC {}",
+                       slid, port.lid, port.lmc);
   const std::uint16_t pkey = record->pkey.host();
   if (pkey != 0 && !wire::same_partition(pkey, config_.pkey))
     return ipoib::fail(Errc::kProtocol,
                        "the path of the SA has P_Key 0x{:04x}, the link has 0x{:04x}", pkey,
                        config_.pkey);
   return *record;
+}
+
+/// The attributes of a record of accept().
+fabric::AhAttr PathTable::attr_of(const wire::PathRecord& record) const {
+  const fabric::PortAttr& port = actions_.port();
+  fabric::AhAttr attr;
+  attr.dlid = record.dlid.host();
+  attr.sl = record.sl();
+  attr.rate = wire::value_of(record.rate);
+  if (port.link_layer == fabric::LinkLayer::kInfiniBand)
+    attr.src_path_bits = port.path_bits_of(record.slid.host());
+  if (record.hop_limit() > 1) {
+    attr.global = true;
+    attr.dgid = record.dgid;
+    attr.hop_limit = record.hop_limit();
+    attr.tclass = record.tclass;
+    attr.flow_label = record.flow_label();
+  }
+  return attr;
+}
+
+/// True for two LIDs of one port: subnet managers give all ports of a subnet one LMC.
+bool PathTable::on_one_port(std::uint16_t lid, std::uint16_t other) const {
+  const unsigned lmc = actions_.port().lmc;
+  return lid >> lmc == other >> lmc;
 }
 
 void PathTable::on_answer(const PathKey& key, const sa::Outcome& outcome, TimePoint now) {
@@ -448,19 +481,8 @@ void PathTable::on_answer(const PathKey& key, const sa::Outcome& outcome, TimePo
   } else if (const auto record = accept(key.gid, *outcome); !record) {
     on_failure(*p, record.error().what, now);
   } else {
-    fabric::AhAttr attr;
-    attr.dlid = record->dlid.host();
-    attr.sl = record->sl();
-    attr.rate = wire::value_of(record->rate);
-    if (record->hop_limit() > 1) {
-      attr.global = true;
-      attr.dgid = key.gid;
-      attr.hop_limit = record->hop_limit();
-      attr.tclass = record->tclass;
-      attr.flow_label = record->flow_label();
-    }
     p->lifetime = wire::value_of(record->lifetime);
-    if (const auto done = apply(*p, attr, wire::value_of(record->mtu), now); !done)
+    if (const auto done = apply(*p, attr_of(*record), wire::value_of(record->mtu), now); !done)
       on_failure(*p, done.error().what, now);
   }
   if (p->unused() && p->expires == kNever) let_linger(*p, now);

@@ -174,6 +174,8 @@ class PathTable final : public NeighbourPaths {
   void cancel_query(Path& p);
   void on_answer(const PathKey& key, const sa::Outcome& outcome, TimePoint now);
   Result<wire::PathRecord> accept(const wire::Gid& gid, const sa::Reply& reply) const;
+  [[nodiscard]] fabric::AhAttr attr_of(const wire::PathRecord& record) const;
+  [[nodiscard]] bool on_one_port(std::uint16_t lid, std::uint16_t other) const;
   Status apply(Path& p, fabric::AhAttr attr, std::uint8_t mtu_code, TimePoint now);
   void renew_handles(TimePoint now);
   void on_failure(Path& p, const std::string& why, TimePoint now);

@@ -220,7 +220,7 @@ std::optional<Connections::Fault> Connections::fault_of(const wire::CmReq& req,
   });
   if (said.ud_qpn.host() <= 1 || mtu < kLeastMtu || own)
     return Fault{RejReason::kConsumer, &ConnectionCounters::bad_private_data};
-  const fabric::MadAddress answers_to{.lid = path_back(req.primary, from).dlid};
+  const fabric::MadAddress answers_to{.lid = path_back(req.primary, from, port_).dlid};
   if (!fabric::same_port(answers_to, from, port_.lmc))
     return Fault{RejReason::kConsumer, &ConnectionCounters::elsewhere};
   return std::nullopt;
@@ -290,10 +290,10 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
   if (rc && actions_.takes_alternates() && req.alternate.is_given()) {
     const bool usable = fault_of_alternate(wanted, req.alternate) == wire::ApStatus::kLoaded;
     failover = usable ? wire::Failover::kAccepted : wire::Failover::kRejected;
-    if (usable) wanted.alternate = path_back(req.alternate, from);
+    if (usable) wanted.alternate = path_back(req.alternate, from, port_);
   }
   const fabric::ReadyToReceive receive{.peer_qpn = req.local_qpn.host(),
-                                       .path = path_back(req.primary, from),
+                                       .path = path_back(req.primary, from, port_),
                                        .path_mtu = path_mtu(req.mtu()),
                                        .rx_psn = psn};
   auto status = actions_.set_ready_to_receive(queue, receive);

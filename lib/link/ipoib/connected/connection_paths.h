@@ -12,13 +12,18 @@
 namespace ipoib::link {
 
 /// The path back to the requester. A requester in another subnet does not know the LIDs and SLs of
-/// this one: those of the router are in the headers.
+/// this one: those of the router are in the headers. The way back leaves from the LID that the
+/// request names, one of this port's.
 [[nodiscard]] inline fabric::AhAttr path_back(const wire::CmPath& path,
-                                              const fabric::MadAddress& from) {
+                                              const fabric::MadAddress& from,
+                                              const fabric::PortAttr& port) {
+  const std::uint16_t own = path.remote_lid.host();
+  const bool has_bits = path.subnet_local() && port.has_lid(own);
   const bool by_headers = path.local_lid.host() == wire::kPermissiveLid;
   return {.dlid = by_headers ? from.lid : path.local_lid.host(),
           .sl = by_headers ? from.sl : path.sl(),
           .rate = path.rate(),
+          .src_path_bits = has_bits ? port.path_bits_of(own) : std::uint8_t{0},
           .global = !path.subnet_local(),
           .tclass = path.tclass,
           .hop_limit = path.hop_limit,
@@ -32,7 +37,7 @@ namespace ipoib::link {
                                              std::uint8_t ack_timeout) {
   wire::CmPath path{};
   // LIDs of this subnet are not valid in another one.
-  path.local_lid.set(to.global ? wire::kPermissiveLid : port.lid);
+  path.local_lid.set(to.global ? wire::kPermissiveLid : port.lid_with(to.src_path_bits));
   path.remote_lid.set(to.global ? wire::kPermissiveLid : to.dlid);
   path.local_gid = port.gid();
   path.remote_gid = peer;

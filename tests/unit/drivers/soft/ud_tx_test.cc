@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "tests/support/soft_fixture.h"
@@ -91,6 +92,40 @@ TEST_F(SoftTx, E03_AHandleMayHaveItsOwnQkey) {
     rte_pktmbuf_free(pkts[0]);
   }
   EXPECT_EQ(to.hca->drops().get(Drop::kIbQkey), 3U);
+  EXPECT_EQ(from.all_drops(), 0U);
+}
+
+/// The source of a frame is the LID that the path of its handle names, in the LRH and as the MAC
+/// address, until the port has no such LID any more.
+TEST_F(SoftTx, U41_AHandleMayHaveSourcePathBits) {
+  SoftHcaConfig with_lmc = config(0);
+  with_lmc.attr.lid = 8;
+  with_lmc.attr.lmc = 2;
+  const Node from = make_node(with_lmc);
+  const Node to = make_node(1);
+  fabric::AhAttr way;
+  way.dlid = kLid[1];
+  for (const std::uint8_t bits : std::array<std::uint8_t, 3>{0, 1, 3}) {
+    way.src_path_bits = bits;
+    const auto ah = from.hca->create_ah(way).value();
+    for (const std::size_t len : {8U, 100U, 2048U}) {
+      rte_mbuf* m = packet(counting(len), ah, to.queue->qpn());
+      ASSERT_EQ(from.queue->tx_burst(&m, 1), 1);
+      to.poll();
+      const auto pkts = to.receive();
+      ASSERT_EQ(pkts.size(), 1U);
+      EXPECT_EQ(bytes_of(pkts[0]), counting(len));
+      EXPECT_EQ(fabric::meta_of(pkts[0]).rx.slid, 8 + bits);
+      rte_pktmbuf_free(pkts[0]);
+    }
+    rte_mbuf* m = packet(counting(60), ah, to.queue->qpn());
+    ASSERT_EQ(from.queue->tx_burst(&m, 1), 1);
+    const auto cable = on_cable(1);
+    ASSERT_EQ(cable.size(), 1U);
+    EXPECT_EQ(wire::read<EthHdr>(cable[0])->src, mac_of_dlid(static_cast<std::uint16_t>(8 + bits)));
+  }
+  way.src_path_bits = 4;
+  EXPECT_EQ(from.hca->create_ah(way).error().code, Errc::kInvalidArgument);
   EXPECT_EQ(from.all_drops(), 0U);
 }
 

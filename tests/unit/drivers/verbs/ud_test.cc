@@ -190,6 +190,30 @@ TEST_P(VerbsUdTest, PacketsTravelAsTheirHandleSays) {
   EXPECT_EQ(sent[0].pkey, 0xffff);
 }
 
+TEST_P(VerbsUdTest, U41_AHandleMayHaveSourcePathBits) {
+  fabric_.tap(true);
+  fabric::AhAttr path;
+  path.dlid = 5;
+  path.src_path_bits = 1;
+  const auto refused = a_->hca->create_ah(path);
+  EXPECT_TRUE(!refused && refused.error().code == Errc::kInvalidArgument) << "the LMC is 0";
+  a_->device->ports[0].attr.lid = 8;
+  a_->device->ports[0].attr.lmc = 1;
+  fabric_.raise(*a_->device, IBV_EVENT_LID_CHANGE);
+  pass(*a_);
+  const auto second = a_->hca->create_ah(path).value();
+  path.src_path_bits = 0;
+  const auto first = a_->hca->create_ah(path).value();
+  EXPECT_NE(first, second);
+  VerbsFixture::send(*a_, first, b_->queue->qpn(), {payload(60)});
+  VerbsFixture::send(*a_, second, b_->queue->qpn(), {payload(60)});
+  EXPECT_EQ(take(b_->receive()).size(), 2U);
+  const auto sent = fabric_.take_sent();
+  ASSERT_EQ(sent.size(), 2U);
+  EXPECT_EQ(sent[0].slid, 8);
+  EXPECT_EQ(sent[1].slid, 9);
+}
+
 TEST_P(VerbsUdTest, E03_AHandleMayHaveItsOwnQkey) {
   fabric_.tap(true);
   fabric::AhAttr path;

@@ -16,10 +16,10 @@ using Kind = fabric::QueueEvent::Kind;
 class ConnectionAlternates : public testing::Test {
  protected:
   void SetUp() override {
-    sim.lmc = 1;
     for (SimSide* side : {&a, &b}) {
       side->kill();
       side->port_lid = side == &a ? 0x10 : 0x20;
+      side->lmc = 1;
       side->hca.migrates = true;
     }
     a.start();

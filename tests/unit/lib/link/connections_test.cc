@@ -99,6 +99,30 @@ TEST_F(ConnectionsTest, C02_C12_TrafficOpensAndUdCarriesUntilThen) {
   EXPECT_EQ(b.way_to(a).queue, &theirs);
 }
 
+/// Both ends of a connection use the LIDs that its request names.
+TEST_F(ConnectionsTest, U41_ConnectionsKeepToTheLidsOfTheirPath) {
+  auto [a, b] = two(rc(), rc());
+  for (SimSide* side : {&a, &b}) {
+    side->kill();
+    side->port_lid = static_cast<std::uint16_t>(8 * side->lid());
+    side->lmc = 1;
+    side->start();
+  }
+  a.src_path_bits = 1;
+  change_each<wire::CmReq>(sim, [](wire::CmReq& req) { req.primary.remote_lid.set(17); });
+  a.meet(b);
+  b.meet(a);
+  a.talk(b);
+  sim.run_for(5s);
+  ASSERT_EQ(a.up().size(), 1U);
+  ASSERT_EQ(b.up().size(), 1U);
+  EXPECT_EQ(sim.all_sent<wire::CmReq>().at(0).primary.local_lid.host(), 9);
+  EXPECT_EQ(a.queue(a.up()[0].qpn).receive.path.src_path_bits, 1);
+  const auto& back = b.queue(b.up()[0].qpn).receive.path;
+  EXPECT_EQ(back.dlid, 9);
+  EXPECT_EQ(back.src_path_bits, 1);
+}
+
 TEST_F(ConnectionsTest, C12_PolicyAlwaysAndNever) {
   ConnectionConfig never = rc();
   never.open = OpenPolicy::kAccept;

@@ -249,6 +249,39 @@ TEST_F(IpoibNeighbour, U22_RateOfThePathIsThatOfTheHandleAndFollowsTheSa) {
   EXPECT_EQ(b.actions.ahs.size(), 2U);
 }
 
+TEST_F(IpoibNeighbour, U41_PathLeavesFromTheLidThatTheSaNames) {
+  b.actions.attr.lid = 8;
+  b.actions.attr.lmc = 2;
+  b.sa.paths[hw.gid].slid.set(10);
+  resolve();
+  const auto way = [&] { return b.actions.ahs.at(b.sink.find(kPeer)->ah); };
+  EXPECT_EQ(way().src_path_bits, 2);
+  EXPECT_EQ(way().dlid, 3);
+  // A path whose source is another port's LID is not used; the former one stays.
+  b.run_for(2s);
+  b.sa.paths[hw.gid].slid.set(12);
+  b.sa.paths[hw.gid].dlid.set(4);
+  const auto failures = b.link.counters().path_failures;
+  b.on_port_event(fabric::PortEvent::kClientReregister, 200ms);
+  EXPECT_EQ(b.link.counters().path_failures, failures + 1);
+  EXPECT_EQ(way().dlid, 3);
+}
+
+TEST_F(IpoibNeighbour, U41_HostHeardFromAnotherOfItsLidsHasNotMoved) {
+  b.actions.attr.lmc = 2;
+  b.sa.paths[hw.gid].dlid.set(20);
+  resolve();
+  const auto queries = b.sa.path_queries.size();
+  for (std::uint16_t i = 0; i < 20; ++i) {
+    hear_from(static_cast<std::uint16_t>(20 + i % 4));
+    b.run_for(100ms);
+  }
+  EXPECT_EQ(b.sa.path_queries.size(), queries);
+  hear_from(24);
+  b.run_for(2s);
+  EXPECT_EQ(b.sa.path_queries.size(), queries + 1);
+}
+
 TEST_F(IpoibNeighbour, U20_HostHeardFromAnotherLidIsAskedForOnce) {
   resolve();
   hear_from(3);
