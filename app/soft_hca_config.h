@@ -21,6 +21,7 @@ namespace ipoib::app {
   soft.ring_places = resources.ring_places;
   soft.attr.guid = config.guid;
   soft.attr.lid = config.lid;
+  soft.attr.lmc = static_cast<std::uint8_t>(config.lmc);
   soft.attr.sm_lid = config.sm_lid;
   soft.attr.mtu = wire::mtu_code(config.max_mtu());
   soft.attr.pkeys = config.pkeys;

@@ -46,6 +46,7 @@ Result<Output> show_hca(const mgmt::NodeFaces& node, const Match& match) {
                       {"MAD", "mad"},
                       {"GUID", "guid"},
                       {"LID", "lid"},
+                      {"LMC", "lmc"},
                       {"SM LID", "sm_lid"},
                       {"MTU", "mtu"},
                       {"P_KEYS", "pkeys"},

@@ -88,6 +88,20 @@ void check_pkey_table(const Placed<mgmt::HcaConfig>& hca, Report& report) {
   }
 }
 
+/// Adds the port's LIDs to `lids`.
+void check_lids(const Placed<mgmt::HcaConfig>& hca, Unique<std::uint16_t>& lids, Report& report) {
+  const unsigned count = hca.good("lmc") ? 1U << hca.value.lmc : 1;
+  if (hca.value.lid % count != 0)
+    return report.error(hca.at("lid"),
+                        fmt::format("{}.lid: invalid value {}, allowed: multiples of {}, because "
+                                    "lmc is {}",
+                                    hca.path, hca.value.lid, count, hca.value.lmc));
+  for (unsigned i = 0; i < count; ++i) {
+    const auto lid = static_cast<std::uint16_t>(hca.value.lid + i);
+    lids.add(lid, std::to_string(lid), hca.path + ".lid", hca.at("lid"));
+  }
+}
+
 void check_hcas(Draft& draft, Report& report) {
   Unique<std::uint64_t> guids{"guid"};
   Unique<std::uint16_t> lids{"lid"};
@@ -96,8 +110,7 @@ void check_hcas(Draft& draft, Report& report) {
     if (h.good("guid"))
       guids.add(h.value.guid, fmt::format("{:#018x}", h.value.guid), h.path + ".guid",
                 h.at("guid"));
-    if (h.good("lid"))
-      lids.add(h.value.lid, std::to_string(h.value.lid), h.path + ".lid", h.at("lid"));
+    if (h.good("lid")) check_lids(h, lids, report);
     check_pkey_table(h, report);
     if (!h.good("subnet-administrator") || !h.value.subnet_administrator || !h.good("lid"))
       continue;

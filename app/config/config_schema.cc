@@ -93,7 +93,8 @@ Section<HcaConfig> hca_section() {
               "mad", &E::mad, MadRoute{},
               "Transport of management datagrams: the cable, or libibumad for a real subnet "
               "manager, which then also configures the port. With umad, the options guid, lid, "
-              "sm-lid, pkeys and subnet-administrator are not allowed. With verbs they always go "
+              "lmc, sm-lid, pkeys and subnet-administrator are not allowed. With verbs they always "
+              "go "
               "through libibumad, and the device provides the attributes of the port.")),
           of_soft(unmanaged(row<E>(
               "guid", &E::guid, Guid{},
@@ -102,6 +103,11 @@ Section<HcaConfig> hca_section() {
               "lid", &E::lid, Integer{1, kLastUnicastLid},
               "Local identifier, the address of the port in its subnet; unique in the subnet.",
               Required::kYes))),
+          of_soft(unmanaged(
+              row<E>("lmc", &E::lmc, Integer{0, 7},
+                     "The port has 2^lmc consecutive LIDs from lid on, which is a multiple of "
+                     "their number. "
+                     "All ports of a subnet have one lmc. Several LIDs give several paths."))),
           of_soft(unmanaged(row<E>("sm-lid", &E::sm_lid, Integer{1, kLastUnicastLid},
                                    "LID of the port that runs the subnet administrator. With "
                                    "subnet-administrator it is the port's own LID."))),

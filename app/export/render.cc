@@ -302,6 +302,7 @@ Json to_json(const mgmt::HcaInfo& hca) {
           {"guid", fmt::format("{:#018x}", a.guid)},
           {"gid", wire::to_string(a.gid())},
           {"lid", a.lid},
+          {"lmc", a.lmc},
           {"sm_lid", a.sm_lid},
           {"mtu", wire::mtu_octets(a.mtu)},
           {"rate_mbps", wire::rate_mbps(a.rate)},

@@ -35,6 +35,7 @@ struct HcaConfig {
   // soft with MADs over the wire; otherwise a subnet manager or the device sets these attributes.
   std::uint64_t guid = 0;
   std::uint16_t lid = 0;
+  unsigned lmc = 0;  ///< The port has 2^lmc LIDs, from `lid` on.
   std::uint16_t sm_lid = 1;
   std::vector<std::uint16_t> pkeys{wire::kDefaultPkey};
   /// Serves the whole fabric or, with verbs on Ethernet link layer, only this node.

@@ -27,6 +27,7 @@ sa::AdministratorConfig administrator_config(const SubnetConfig& subnet,
   sa::AdministratorConfig config;
   config.gid = port.gid();
   config.lid = port.lid;
+  config.lmc = port.lmc;
   const bool by_gid = port.link_layer == fabric::LinkLayer::kEthernet;
   if (by_gid) config.elsewhere_lid = fabric::kElsewhereLid;
   config.manages_ports = !by_gid;

@@ -213,6 +213,10 @@ Result<Administrator> Administrator::create(const AdministratorConfig& config) {
   if (!wire::is_unicast_lid(config.lid))
     return fail(Errc::kInvalidArgument, "subnet administrator: LID 0x{:04x} is not a unicast LID",
                 config.lid);
+  if (config.lmc > 7 || config.lid % (1U << config.lmc) != 0)
+    return fail(Errc::kInvalidArgument,
+                "subnet administrator: LMC {} does not match base LID 0x{:04x}", config.lmc,
+                config.lid);
   if (config.gid.guid() == 0 || config.gid.is_multicast())
     return fail(Errc::kInvalidArgument, "subnet administrator: the port has no valid GID");
   if (wire::mtu_octets(config.mtu) == 0)
@@ -245,7 +249,8 @@ Administrator::Administrator(const AdministratorConfig& config)
   static_cast<void>(subnet_.groups.take_events());
 }
 
-std::optional<SaMad> Administrator::answer(const fabric::MadAddress& from,
+/// A port is known by its base LID, from whichever of its LIDs it asks.
+std::optional<SaMad> Administrator::answer(const fabric::MadAddress& sender,
                                            std::span<const std::byte> bytes, TimePoint now) {
   ++counters_.received;
   const auto count = [](std::uint64_t& counter) {
@@ -257,7 +262,9 @@ std::optional<SaMad> Administrator::answer(const fabric::MadAddress& from,
   const wire::MadHdr& hdr = request.hdr.mad;
   if (hdr.mgmt_class != static_cast<std::uint8_t>(wire::MgmtClass::kSubnAdm))
     return count(counters_.ignored_class);
-  if (!wire::is_unicast_lid(from.lid)) return count(counters_.ignored_source);
+  if (!wire::is_unicast_lid(sender.lid)) return count(counters_.ignored_source);
+  fabric::MadAddress from = sender;
+  from.lid = subnet_.ports.base_of(sender.lid);
   if (hdr.method == static_cast<std::uint8_t>(Method::kReportResp))
     return count(reporter_.acknowledge(from, hdr.tid.host(), now) ? counters_.reports_acknowledged
                                                                   : counters_.ignored_report);

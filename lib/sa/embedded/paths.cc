@@ -32,8 +32,8 @@ struct End {
     const Port *a = ports.find(gid), *b = ports.at(lid);
     return by_gid && by_lid && a != nullptr && b != nullptr && a != b;
   }
-  [[nodiscard]] bool is(const Port& port) const {
-    return (!by_gid || port.gid == gid) && (!by_lid || port.lid == lid);
+  [[nodiscard]] bool is(const PortTable& ports, const Port& port) const {
+    return (!by_gid || port.gid == gid) && (!by_lid || port.lid == ports.base_of(lid));
   }
 };
 
@@ -42,7 +42,7 @@ template <class Visit>
 void for_each(const PortTable& ports, const End& end, Visit visit) {
   if (!end.is_any()) {
     const Port* port = end.by_gid ? ports.find(end.gid) : ports.at(end.lid);
-    if (port != nullptr && end.is(*port)) visit(*port);
+    if (port != nullptr && end.is(ports, *port)) visit(*port);
     return;
   }
   for (const auto& [gid, port] : ports.all())
@@ -124,6 +124,28 @@ std::optional<PathRecord> unicast_path(const AdministratorConfig& config, const 
   return path;
 }
 
+/// Calls `visit` with the paths between two ports, one for each pair of their LIDs, until it returns
+/// false. Those that share no LID come first, so that few paths are apart as far as the subnet allows.
+/// A query that names a LID gets the paths of that one alone; NumbPath, if it is not 0, limits them.
+template <class Visit>
+void for_each_path(const Subnet& subnet, const PathQuery& q, const Port& from, const Port& to,
+                   Visit visit) {
+  auto path = unicast_path(subnet.config, q, from, to);
+  if (!path) return;
+  const unsigned lids = 1U << subnet.config.lmc;
+  const unsigned wanted = q.record.reversible_numb & 0x7f;
+  unsigned left = q.has(PathRecord::kNumbPath) && wanted != 0 ? wanted : lids * lids;
+  for (unsigned i = 0; i < lids * lids && left != 0; ++i) {
+    const unsigned source = i % lids, destination = (source + i / lids) % lids;
+    path->slid.set(static_cast<std::uint16_t>(from.lid + source));
+    path->dlid.set(static_cast<std::uint16_t>(to.lid + destination));
+    if (q.has(PathRecord::kSlid) && path->slid != q.record.slid) continue;
+    if (q.has(PathRecord::kDlid) && path->dlid != q.record.dlid) continue;
+    --left;
+    if (!visit(*path)) return;
+  }
+}
+
 /// Returns the path to a group; a named SGID must be a member. SLID 0, not reversible, one path, no
 /// check of MTU, rate and lifetime: a real SM answers the same way.
 std::optional<PathRecord> multicast_path(const McGroup& group, const PathQuery& q) {
@@ -163,11 +185,13 @@ Answer<std::vector<PathRecord>> find_paths(Subnet& subnet, const PathQuery& q, s
     subnet.ports.add_partition(r.sgid, r.pkey.host());
 
   std::vector<PathRecord> paths;
-  const auto add = [&](const std::optional<PathRecord>& path) {
-    if (path && paths.size() < limit) paths.push_back(*path);
+  const auto add = [&](const PathRecord& path) {
+    if (paths.size() < limit) paths.push_back(path);
+    return paths.size() < limit;
   };
   if (q.has(PathRecord::kDgid) && r.dgid.is_multicast()) {
-    if (const McGroup* group = subnet.groups.find(r.dgid)) add(multicast_path(*group, q));
+    const McGroup* const group = subnet.groups.find(r.dgid);
+    if (const auto path = group != nullptr ? multicast_path(*group, q) : std::nullopt) add(*path);
     return paths;
   }
   const End destination{q.has(PathRecord::kDgid), q.has(PathRecord::kDlid), r.dgid, r.dlid.host()};
@@ -180,10 +204,10 @@ Answer<std::vector<PathRecord>> find_paths(Subnet& subnet, const PathQuery& q, s
     return refuse(MadStatus::kSaRequestInvalid);
   const auto elsewhere = q.has(PathRecord::kDgid) ? port_elsewhere(subnet, r.dgid) : std::nullopt;
   for_each(subnet.ports, source, [&](const Port& from) {
-    if (elsewhere && destination.is(*elsewhere))
-      add(unicast_path(subnet.config, q, from, *elsewhere));
+    if (elsewhere && destination.is(subnet.ports, *elsewhere))
+      for_each_path(subnet, q, from, *elsewhere, add);
     for_each(subnet.ports, destination, [&](const Port& to) {
-      add(unicast_path(subnet.config, q, from, to));
+      for_each_path(subnet, q, from, to, add);
       return paths.size() < limit;
     });
     return paths.size() < limit;

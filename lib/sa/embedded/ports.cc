@@ -15,8 +15,9 @@ void PortTable::add_own(const wire::Gid& gid, std::uint16_t lid) {
   by_lid_[lid] = gid;
 }
 
-MadStatus PortTable::may_claim(const wire::Gid& gid, std::uint16_t lid, bool holder_idle,
+MadStatus PortTable::may_claim(const wire::Gid& gid, std::uint16_t any_lid, bool holder_idle,
                                TimePoint now) const {
+  const std::uint16_t lid = base_of(any_lid);
   const Port* port = find(gid);
   const Port* holder = at(lid);
   if (port != nullptr && port == holder) return MadStatus::kOk;
@@ -31,7 +32,9 @@ MadStatus PortTable::may_claim(const wire::Gid& gid, std::uint16_t lid, bool hol
   return MadStatus::kOk;
 }
 
-std::optional<wire::Gid> PortTable::claim(const wire::Gid& gid, std::uint16_t lid, TimePoint now) {
+std::optional<wire::Gid> PortTable::claim(const wire::Gid& gid, std::uint16_t any_lid,
+                                          TimePoint now) {
+  const std::uint16_t lid = base_of(any_lid);
   std::optional<wire::Gid> loser;
   if (const Port* holder = at(lid); holder != nullptr && holder->gid != gid) {
     loser = holder->gid;
@@ -82,7 +85,7 @@ const Port* PortTable::find(const wire::Gid& gid) const {
 }
 
 const Port* PortTable::at(std::uint16_t lid) const {
-  const auto it = by_lid_.find(lid);
+  const auto it = by_lid_.find(base_of(lid));
   return it == by_lid_.end() ? nullptr : find(it->second);
 }
 

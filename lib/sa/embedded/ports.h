@@ -19,7 +19,7 @@ namespace ipoib::sa {
 
 struct Port {
   wire::Gid gid;
-  std::uint16_t lid = 0;
+  std::uint16_t lid = 0;  ///< The base LID.
   /// P_Keys that the port named, without the membership bit: requests always have this bit set
   /// (RFC 4391 §4.1), so limited members cannot be recognised.
   std::set<std::uint16_t> partitions;
@@ -40,13 +40,20 @@ struct PortChange {
   std::uint16_t lid = 0;
 };
 
-/// GIDs and LIDs, one to one, because the software fabric has neither LMC nor alias GIDs.
+/// GIDs and base LIDs, one to one, because the software fabric has no alias GIDs. Each port has 2^lmc
+/// LIDs, and is named by any of them.
 class PortTable {
  public:
   /// Longest time that a request may be in transit.
   static constexpr Duration kMaxDelay = std::chrono::seconds(2);
 
-  PortTable(std::size_t max_ports, Duration silence) : max_ports_{max_ports}, silence_{silence} {}
+  PortTable(std::size_t max_ports, Duration silence, std::uint8_t lmc = 0)
+      : max_ports_{max_ports}, silence_{silence}, lmc_{lmc} {}
+
+  /// The LID without its path bits.
+  [[nodiscard]] std::uint16_t base_of(std::uint16_t lid) const {
+    return static_cast<std::uint16_t>(lid >> lmc_ << lmc_);
+  }
 
   void add_own(const wire::Gid& gid, std::uint16_t lid);
 
@@ -84,6 +91,7 @@ class PortTable {
  private:
   std::size_t max_ports_;
   Duration silence_;
+  std::uint8_t lmc_;
   std::map<wire::Gid, Port> by_gid_;
   std::map<std::uint16_t, wire::Gid> by_lid_;
   std::vector<PortChange> events_;

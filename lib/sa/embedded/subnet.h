@@ -31,7 +31,8 @@ struct Partition {
 /// MTU, rate and packet lifetime are codes (lib/wire/iba.h).
 struct AdministratorConfig {
   wire::Gid gid;          ///< GID of the administrator's port; its prefix is the subnet's.
-  std::uint16_t lid = 0;  ///< LID of the administrator's port.
+  std::uint16_t lid = 0;  ///< Base LID of the administrator's port.
+  std::uint8_t lmc = 0;   ///< LMC of every port of the subnet.
   /// Not 0: ports are addressed by GID, and every other port has its own administrator. Any GID is
   /// then assumed to be a port that paths reach through this LID and a GRH, and any IPoIB group of
   /// a partition is assumed to exist, with the attributes of the partition's broadcast group.
@@ -64,7 +65,7 @@ struct AdministratorConfig {
 struct Subnet {
   explicit Subnet(const AdministratorConfig& c)
       : config{c},
-        ports{c.max_ports, c.port_silence},
+        ports{c.max_ports, c.port_silence, c.lmc},
         groups{c.max_groups, c.max_members, c.elsewhere_lid != 0},
         subscriptions{c.max_subscriptions, c.max_subscriptions_per_port} {}
 

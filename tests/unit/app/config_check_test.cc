@@ -226,6 +226,16 @@ const std::vector<Case> kCases = {
     {"lid_multicast",
      "[hca.b]\nwire = \"w\"\nguid = \"0x2\"\nlid = 0xC000\n",
      {"t.toml:19:7: hca.b.lid: invalid value 0xC000, allowed: integer 1-49151"}},
+    {"lid_of_lmc",
+     "[hca.b]\nwire = \"w\"\nguid = \"0x2\"\nlid = 6\nlmc = 2\n",
+     {"t.toml:19:7: hca.b.lid: invalid value 6, allowed: multiples of 4, because lmc is 2"}},
+    {"lid_in_the_range_of_another",
+     "[hca.b]\nwire = \"w\"\nguid = \"0x2\"\nlid = 8\nlmc = 1\n"
+     "[hca.c]\nwire = \"x\"\nguid = \"0x3\"\nlid = 9\n",
+     {"t.toml:24:7: hca.c.lid: duplicate lid 9, first used by hca.b.lid (line 19)"}},
+    {"lmc",
+     kHca1 + "lmc = 8\n",
+     {"t.toml:20:7: hca.soft1.lmc: invalid value 8, allowed: integer 0-7"}},
     {"partition_twice",
      kHca1 + "pkeys = [0xffff, 0x8001, 0x7fff]\n",
      {"t.toml:20:26: hca.soft1.pkeys: invalid value 0x7fff: 0xffff in the same list is the same "

@@ -17,7 +17,8 @@ const std::string kFullConfig = kGoodConfig + R"(
 driver = "soft"
 wire = "net_af_packet0"
 guid = "0x1"
-lid = 0xbfff
+lid = 0xbffe
+lmc = 1
 sm-lid = 7
 mad = "wire"
 pkeys = 0x7fff
@@ -179,7 +180,8 @@ TEST(Config, ReadsEveryOption) {
   const auto& hca = c.hcas[1];
   EXPECT_EQ(hca.wire, "net_af_packet0");
   EXPECT_EQ(hca.guid, 1U);
-  EXPECT_EQ(hca.lid, 0xbfff);
+  EXPECT_EQ(hca.lid, 0xbffe);
+  EXPECT_EQ(hca.lmc, 1U);
   EXPECT_EQ(hca.sm_lid, 7);
   EXPECT_EQ(hca.pkeys, std::vector<std::uint16_t>{0x7fff});
   EXPECT_EQ(hca.mtu, 4096U);

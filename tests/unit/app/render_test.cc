@@ -90,7 +90,7 @@ TEST(Render, OtherObjects) {
       dump(hcas),
       R"([{"name":"soft0","state":"active","driver":"soft","wire":"net_memif0","link_layer":"infiniband",)"
       R"("mad":"wire","problem":"","capabilities":{"max_segments":null,"receives_chains":true,)"
-      R"("multicast":"joined groups","removal_events":false},"guid":"0x0002c903000a0b01","gid":"fe80::2:c903:a:b01","lid":1,"sm_lid":1,)"
+      R"("multicast":"joined groups","removal_events":false},"guid":"0x0002c903000a0b01","gid":"fe80::2:c903:a:b01","lid":1,"lmc":0,"sm_lid":1,)"
       R"("mtu":2048,"rate_mbps":10000,"pkeys":[65535,32769],"subnet_administrator":true,)"
       R"("drops":{}}])");
   EXPECT_EQ(

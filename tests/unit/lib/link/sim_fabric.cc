@@ -11,7 +11,6 @@
 namespace ipoib::link {
 namespace {
 
-constexpr std::uint16_t kAdministratorLid = 1;
 constexpr std::uint16_t kDatagram = 0x0800;
 
 /// A simulated IP packet.
@@ -37,7 +36,8 @@ SimNode::SimNode(SimFabric& fabric, std::uint16_t lid, std::uint64_t guid, std::
   config_.addresses = {prefix_};
   attr_.guid = guid;
   attr_.lid = lid;
-  attr_.sm_lid = kAdministratorLid;
+  attr_.lmc = fabric.lmc;
+  attr_.sm_lid = fabric.administrator_lid();
   make();
 }
 
@@ -61,8 +61,9 @@ void SimNode::make() {
   actions->own_queue_pairs = one_queue_pair_ ? 1 : 1 + actions->own_qpn % 3;
   worker_ = 0;
   actions->on_send = [this](const SentFrame& f) {
-    fabric_.send(*this, {attr_.lid, actions->attr.gid(), actions->own_qpn + worker_, actions->qkey,
-                         config_.pkey, f.to, f.qpn, f.bytes});
+    fabric_.send(
+        *this, {attr_.lid_with(f.to.src_path_bits), actions->attr.gid(), actions->own_qpn + worker_,
+                actions->qkey, config_.pkey, f.to, f.qpn, f.bytes});
   };
   client = std::make_unique<sa::Client>(
       [this](const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) {
@@ -70,7 +71,7 @@ void SimNode::make() {
         return Status{};
       },
       sa::ClientConfig{}, fabric_.random());
-  client->set_sm(kAdministratorLid, 0, fabric_.now);
+  client->set_sm(fabric_.administrator_lid(), 0, fabric_.now);
   client->set_report_handler([this](const wire::Notice& notice, TimePoint now) {
     if (fabric_.reports) link->on_report(notice, now);
   });
@@ -231,16 +232,21 @@ void SimNode::tick() {
 
 // The fabric:
 
-SimFabric::SimFabric(std::uint64_t seed, SimFaults f)
-    : SimTime{TimePoint{std::chrono::seconds(100)}, seed}, faults{f} {
+SimFabric::SimFabric(std::uint64_t seed, SimFaults f, std::uint8_t of_ports)
+    : SimTime{TimePoint{std::chrono::seconds(100)}, seed}, lmc{of_ports}, faults{f} {
   config.name = "ib0";
   make_administrator();
+}
+
+std::uint16_t SimFabric::administrator_lid() const {
+  return static_cast<std::uint16_t>(1U << lmc);
 }
 
 void SimFabric::make_administrator() {
   sa::AdministratorConfig c;
   c.gid = wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'00ff'0001);
-  c.lid = kAdministratorLid;
+  c.lid = administrator_lid();
+  c.lmc = lmc;
   auto made = sa::Administrator::create(c);
   ASSERT_TRUE(made) << made.error().what;
   administrator_.emplace(std::move(*made));
@@ -272,7 +278,7 @@ unsigned SimFabric::join_state(std::string_view addr, const SimNode& node) const
 
 SimNode& SimFabric::add_node(std::string_view address) {
   const auto n = nodes.size() + 2;
-  nodes.push_back(std::make_unique<SimNode>(*this, static_cast<std::uint16_t>(n),
+  nodes.push_back(std::make_unique<SimNode>(*this, static_cast<std::uint16_t>(n << lmc),
                                             0x0002'c903'0000'0000ULL + n, address));
   return *nodes.back();
 }
@@ -330,7 +336,7 @@ void SimFabric::to_administrator(SimNode& from, const fabric::MadAddress& to,
   ++mads;
   ++from.mads;
   if ((mad.hdr.mad.method & wire::kMethodResponse) == 0) from.count_request();
-  if (to.lid != kAdministratorLid || !from.on_fabric()) return;
+  if (to.lid != administrator_lid() || !from.on_fabric()) return;
   transmit([this, &from, mad, lid = from.attr_.lid, island = from.island, sent = ++mad_order_] {
     if (administrator_silent || island != 0) return;
     note_order(mad, lid, sent);
@@ -357,7 +363,7 @@ void SimFabric::from_administrator(SimNode& to, const wire::SaMad& mad) {
   transmit(
       [this, &to, sent] {
         if (!to.on_fabric() || to.island != 0) return;
-        fabric::ReceivedMad received{{kAdministratorLid, 0, 1, wire::kDefaultPkey}, {}};
+        fabric::ReceivedMad received{{administrator_lid(), 0, 1, wire::kDefaultPkey}, {}};
         static_cast<void>(wire::write(std::span{received.bytes}, 0, sent));
         to.client->on_mad(received, now);
         schedule(to);
@@ -392,7 +398,7 @@ void SimFabric::send(const SimNode& from, Packet&& made) {
   const auto packet = std::make_shared<const Packet>(std::move(made));
   for (const auto& node : nodes) {
     if (node->island != from.island || !node->on_fabric()) continue;
-    if (!multicast && node->attr_.lid != packet->to.dlid) continue;
+    if (!multicast && !node->attr_.has_lid(packet->to.dlid)) continue;
     if (multicast && node->actions->attached.count({packet->to.dgid, packet->to.dlid}) == 0) {
       ++lost["mgid"];
       continue;
@@ -420,7 +426,7 @@ void SimFabric::deliver(const Packet& packet, SimNode& node) {
     ++lost["mgid"];
     return;
   }
-  if (!multicast && node.attr_.lid != packet.to.dlid) {
+  if (!multicast && !node.attr_.has_lid(packet.to.dlid)) {
     ++lost["lid"];
     return;
   }

@@ -133,7 +133,8 @@ class SimNode {
 
 class SimFabric : public test::SimTime {
  public:
-  explicit SimFabric(std::uint64_t seed, SimFaults faults = {});
+  /// `lmc`: that of all ports.
+  explicit SimFabric(std::uint64_t seed, SimFaults faults = {}, std::uint8_t lmc = 0);
 
   SimNode& add_node(std::string_view address);
   void run_until(TimePoint end);
@@ -156,7 +157,9 @@ class SimFabric : public test::SimTime {
   /// Returns the JoinState of the node in the group.
   [[nodiscard]] unsigned join_state(std::string_view addr, const SimNode& node) const;
   [[nodiscard]] bool all_up() const;
+  [[nodiscard]] std::uint16_t administrator_lid() const;
 
+  const std::uint8_t lmc;
   SimFaults faults;
   bool administrator_silent = false;
   /// Multicast packets reach only ports that are members at the administrator, as with switches

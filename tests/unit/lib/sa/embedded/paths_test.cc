@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <utility>
+#include <vector>
+
 #include "tests/unit/lib/sa/embedded/administrator_fixture.h"
 
 namespace ipoib::sa::test {
@@ -97,6 +101,46 @@ TEST_F(PathsTest, AskingForOthersMovesNobody) {
   EXPECT_EQ(sa->ports().at(kB).lid, kLidB);
   EXPECT_EQ(status(find_path(kB, kC, 0x8002), 9), kNoRecords);
   EXPECT_EQ(sa->ports().at(kB).partitions, std::set<std::uint16_t>{0x7fff});
+}
+
+/// With an LMC of 1, ports have two LIDs each, and ask from any of them.
+TEST_F(PathsTest, U41_PathsBetweenAllLidsOfTwoPorts) {
+  AdministratorConfig config = recorded_config();
+  config.lid = 2;
+  config.lmc = 1;
+  restart(config);
+  EXPECT_EQ(status(join_group(kBroadcast, kB, 0xffff, 1), 5), kOk);
+  EXPECT_EQ(status(join_group(kBroadcast, kC, 0xffff, 1), 6), kOk);
+  EXPECT_EQ(sa->ports().at(kB).lid, 4);
+  EXPECT_EQ(status(join_group(kBroadcast, kB, 0xffff, 1), 4), kOk) << "the port has not moved";
+  const R one = record<R>(find_path(kB, kC, 0xffff), 4);
+  EXPECT_EQ(one.slid.host(), 4);
+  EXPECT_EQ(one.dlid.host(), 6);
+
+  using Pairs = std::vector<std::pair<int, int>>;
+  const auto pairs = [&](std::uint64_t mask, const std::function<void(R&)>& change) {
+    Request request = find_path(kB, kC, 0xffff);
+    request.method = wire::Method::kGetTable;
+    request.comp_mask |= mask;
+    R r = *wire::read<R>(request.data);
+    r.reversible_numb = 127;
+    change(r);
+    static_cast<void>(wire::write(std::span{request.data}, 0, r));
+    const Reply reply = table(request, 5);
+    Pairs found;
+    for (std::size_t i = 0; i < reply.count(); ++i)
+      found.emplace_back(reply.record<R>(i)->slid.host(), reply.record<R>(i)->dlid.host());
+    return found;
+  };
+  EXPECT_EQ(pairs(0, [](R&) {}), (Pairs{{4, 6}, {5, 7}, {4, 7}, {5, 6}}));
+  EXPECT_EQ(pairs(0, [](R& r) { r.reversible_numb = 2; }), (Pairs{{4, 6}, {5, 7}}));
+  EXPECT_EQ(pairs(R::kSlid, [](R& r) { r.slid.set(5); }), (Pairs{{5, 7}, {5, 6}}));
+  EXPECT_EQ(pairs(R::kSlid | R::kDlid,
+                  [](R& r) {
+                    r.slid.set(4);
+                    r.dlid.set(7);
+                  }),
+            (Pairs{{4, 7}}));
 }
 
 TEST_F(PathsTest, MovedPortIsReachedAtItsNewLid) {
