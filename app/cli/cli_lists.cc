@@ -46,6 +46,7 @@ Result<Output> show_neigh(const mgmt::NodeFaces& node, const Match& match) {
                          {"IFACE", "iface"},
                          {"STATE", "state"},
                          {"LID", "lid"},
+                         {"PATHS", "paths"},
                          {"SL", "sl"},
                          {"WORKER", "worker"},
                          {"MODE", "mode"},

@@ -424,6 +424,10 @@ Section<LinkConfigEntry> link_section() {
               "balance", &E::balance, Boolean{},
               "With several queue pairs, neighbours move from the queue pair of a busy worker to "
               "that of an idle one, and busy workers get no new connections."),
+          row<E>(
+              "paths", &E::paths, IntegerOf{{1, 2, 4}},
+              "Largest number of paths to a neighbour whose port or whose subnet has several LIDs "
+              "(LMC). Each flow of datagrams keeps to one of them; connections use the first."),
           row<E>("copy-to-routers", &E::copy_to_routers, Boolean{},
                  "Also send each multicast datagram to the all-routers group, for multicast "
                  "routers that do not join every group."),

@@ -453,11 +453,14 @@ Json to_json(const mgmt::SaInfo& sa) {
 
 Json to_json(const link::NeighbourInfo& n) {
   const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(n.age);
+  Json paths = Json::array();
+  for (const auto& path : n.paths) paths.push_back({{"slid", path.slid}, {"dlid", path.dlid}});
   return {{"address", wire::to_string(n.addr)},
           {"iface", n.iface},
           {"state", link::to_string(n.phase)},
           {"lladdr", n.lladdr},
           {"lid", n.lid},
+          {"paths", std::move(paths)},
           {"qpn", n.qpn},
           {"sl", n.sl},
           {"worker", n.worker ? Json(*n.worker) : Json("")},

@@ -102,6 +102,7 @@ bool usable(const Context& c, const table::Neighbour& n) noexcept {
     case table::NeighbourMode::kEthernet:
       return c.interfaces[n.iface].kind == InterfaceKind::kEthernet && n.queue == nullptr;
     case table::NeighbourMode::kUd:
+    case table::NeighbourMode::kUdPaths:
       return c.interfaces[n.iface].kind == InterfaceKind::kIpoib && n.queue == nullptr &&
              n.qpn >> 24 == 0;
     case table::NeighbourMode::kRc:

@@ -11,6 +11,7 @@
 
 #include "lib/fabric/packet_meta.h"
 #include "lib/fwd/burst.h"
+#include "lib/fwd/flow_hash.h"
 #include "lib/table/neighbour.h"
 #include "lib/wire/ipoib.h"
 
@@ -34,6 +35,15 @@ inline bool ipoib_output(rte_mbuf* m, const table::Neighbour& to, IpoibHeader he
   meta.tx.ah = to.ah;
   meta.tx.qpn = to.qpn;
   return true;
+}
+
+/// Chooses the path of a packet of ipoib_output() by its flow. Shape: to.mode is kUdPaths.
+inline void choose_path(rte_mbuf* m, const table::Neighbour& to, wire::EtherType type,
+                        std::uint64_t flow_seed) noexcept {
+  constexpr std::size_t kAt = sizeof(IpoibHeader);
+  const std::uint32_t hash = type == wire::EtherType::kIpv6 ? flow_hash6(m, flow_seed, kAt)
+                                                            : flow_hash4(m, flow_seed, kAt);
+  fabric::meta_of(m).tx.ah = to.handle_of(hash);
 }
 
 }  // namespace ipoib::fwd

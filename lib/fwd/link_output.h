@@ -49,6 +49,8 @@ static_assert(sizeof(LinkTail) >= sizeof(EthTail) && sizeof(LinkTail) >= sizeof(
                                                rte_mbuf* m, DropBin& bin) noexcept {
   if (!link_header(to, link_tail(entry, type), m)) [[unlikely]]
     return bin.add(m, Drop::kNoMbuf);
+  if (to.mode == table::NeighbourMode::kUdPaths) [[unlikely]]
+    choose_path(m, to, type, c.next_hops.flow_seed());
   if (to.queue != nullptr)
     c.tx.enqueue_connected(to, c.neighbours->index_of(to), m);
   else
@@ -103,6 +105,8 @@ class LinkTx {
       return send_connected(to, m, bin);
     if (!link_header(to, tail_, m)) [[unlikely]]
       return bin.add(m, Drop::kNoMbuf);
+    if (to.mode == table::NeighbourMode::kUdPaths) [[unlikely]]
+      choose_path(m, to, kType, c_.next_hops.flow_seed());
     to.mode == table::NeighbourMode::kEthernet ? batch_.push(m) : batch_.push_by_handle(m);
   }
   /// Sends packets from number `i` on in one loop, as long as they have the same egress, fit, have
@@ -200,8 +204,8 @@ class LinkTx {
     egress_key_ = no_egress();
     mode_ = table::NeighbourMode::kRc;  // no run has it
   }
-  /// Packets of connections, whole frames without their keys, and frames to groups of which others
-  /// need copies have no run.
+  /// Packets of connections, those that choose among several paths, whole frames without their keys,
+  /// and frames to groups of which others need copies have no run.
   void set_mode(table::NeighbourMode mode) noexcept {
     using enum table::NeighbourMode;
     mode_ = mode;

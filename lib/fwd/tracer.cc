@@ -120,7 +120,8 @@ trace::Packet describe(const rte_mbuf* m, Tracer::StartsAt header) noexcept {
 }
 
 trace::Resolved resolved_of(const table::Neighbour& n) noexcept {
-  const NeighbourMode mode = has_frames(n.mode) ? NeighbourMode::kUd : n.mode;
+  const bool datagrams = has_frames(n.mode) || n.mode == NeighbourMode::kUdPaths;
+  const NeighbourMode mode = datagrams ? NeighbourMode::kUd : n.mode;
   return {n.addr, n.iface, n.state, mode, n.mac, n.queue != nullptr ? n.queue->qpn() : n.qpn};
 }
 

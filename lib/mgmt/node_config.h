@@ -121,6 +121,7 @@ struct LinkConfigEntry {
   unsigned queue_pairs = 0;      ///< Limit of UD queue pairs; 0: one for each worker.
   bool anonymous_requests = true;  ///< With several queue pairs: ARP requests without a sender.
   bool balance = true;  ///< With several queue pairs: neighbours leave those of busy workers.
+  unsigned paths = 1;   ///< Largest number of paths to a neighbour.
 };
 
 struct PortConfig {

@@ -114,6 +114,14 @@ Request find_path_to_lid(const wire::Gid& sgid, const wire::Gid& dgid, std::uint
   return request;
 }
 
+Request find_paths(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
+                   std::optional<std::uint8_t> tclass, std::uint8_t count) {
+  Request request = find_path(sgid, dgid, pkey, tclass);
+  request.method = wire::Method::kGetTable;
+  request.data[offsetof(PathRecord, reversible_numb)] = std::byte{count};
+  return request;
+}
+
 Request class_port_info() {
   return Request{wire::Method::kGet, wire::Attr::kClassPortInfo, 0, {}};
 }

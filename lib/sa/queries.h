@@ -42,6 +42,10 @@ namespace ipoib::sa {
 /// §9.1.2; iba-wire.md §3.4.
 [[nodiscard]] Request find_path(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
                                 std::optional<std::uint8_t> tclass = 0);
+/// Asks for a table of up to `count` (1-127) different paths, those between other LIDs of the two
+/// ports among them.
+[[nodiscard]] Request find_paths(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
+                                 std::optional<std::uint8_t> tclass, std::uint8_t count);
 
 /// Asks for the path that leads to this LID of the port. The SA chooses the traffic class.
 [[nodiscard]] Request find_path_to_lid(const wire::Gid& sgid, const wire::Gid& dgid,

@@ -41,6 +41,7 @@ enum class NeighbourMode : std::uint8_t {
   /// alone, in its own table.
   kUdFrame,
   kUdGroupFrame,
+  kUdPaths,  ///< kUd over several paths: each flow keeps to one.
 };
 
 [[nodiscard]] constexpr NeighbourMode mode_of(fabric::Transport transport) noexcept {
@@ -58,13 +59,17 @@ enum class NeighbourMode : std::uint8_t {
 }
 
 [[nodiscard]] constexpr std::string_view to_string(NeighbourMode mode) noexcept {
-  constexpr std::array<std::string_view, 6> kNames = {"ethernet", "UD", "RC", "UC", "UD", "UD"};
+  constexpr std::array<std::string_view, 7> kNames = {"ethernet", "UD", "RC", "UC",
+                                                      "UD",       "UD", "UD"};
   return kNames[static_cast<std::size_t>(mode)];
 }
 
 /// Its worker writes it when a message arrives and reads it per packet. Trivially copyable:
 /// msg::Down carries it by value.
 struct alignas(64) Neighbour {
+  /// Paths that one neighbour may have. A flow has one by its hash.
+  static constexpr unsigned kMaxPaths = 4;
+
   wire::IpAddr addr;
   InterfaceId iface = kNoInterface;
   NeighbourState state = NeighbourState::kFree;
@@ -72,10 +77,11 @@ struct alignas(64) Neighbour {
   std::uint16_t mtu = 0;                    ///< Largest IP packet.
   std::array<std::byte, 6> mac{};           ///< kEthernet, frames: destination of the frame.
   std::uint32_t lrh = 0;                    ///< Frames: fabric::FrameHead::lrh.
-  fabric::AhIndex ah = fabric::kNoAh;       ///< kUd, frames.
-  std::uint32_t qpn = 0;                    ///< kUd, frames: destination QPN.
+  fabric::AhIndex ah = fabric::kNoAh;       ///< kUd, kUdPaths (the first one), frames.
+  std::uint32_t qpn = 0;                    ///< kUd, kUdPaths, frames: destination QPN.
   fabric::ConnectedQueue* queue = nullptr;  ///< kRc, kUc; null in the other modes.
-  std::uint64_t mgid_low = 0;               ///< kUdGroupFrame: fabric::FrameHead::mgid_low.
+  /// kUdGroupFrame: fabric::FrameHead::mgid_low. kUdPaths: see set_handles().
+  std::uint64_t mgid_low = 0;
   /// kUd, kUdGroupFrame: a group whose packets go to the all-routers group.
   bool via_routers : 1 = false;
   /// This node has asked for it, or was about to send to it: false while only the neighbour itself,
@@ -93,6 +99,16 @@ struct alignas(64) Neighbour {
     std::memcpy(&start, reinterpret_cast<const std::byte*>(this) + offsetof(Neighbour, mtu),
                 sizeof(start));
     return start;
+  }
+
+  /// kUdPaths: the address handles of the paths, by flow hash. No device has more than 2^16 handles.
+  void set_handles(const std::array<std::uint16_t, kMaxPaths>& handles) noexcept {
+    mgid_low = 0;
+    for (unsigned i = 0; i < kMaxPaths; ++i) mgid_low |= std::uint64_t{handles[i]} << 16 * i;
+  }
+  /// Takes the low bits of the hash: groups of next hops take the high ones.
+  [[nodiscard]] fabric::AhIndex handle_of(std::uint32_t flow_hash) const noexcept {
+    return static_cast<fabric::AhIndex>(mgid_low >> 16 * (flow_hash % kMaxPaths) & 0xffff);
   }
 
   [[nodiscard]] bool same_key(const wire::IpAddr& a, InterfaceId i) const noexcept {

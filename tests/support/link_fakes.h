@@ -104,9 +104,14 @@ class FakeNeighbourSink final : public NeighbourSink {
     const auto* n = find(addr);
     return n != nullptr && n->state == table::NeighbourState::kValid;
   }
+  [[nodiscard]] static bool has_path(const table::Neighbour& n, fabric::AhIndex ah) {
+    for (unsigned i = 0; n.mode == table::NeighbourMode::kUdPaths && i < n.kMaxPaths; ++i)
+      if (n.handle_of(i) == ah) return true;
+    return false;
+  }
   [[nodiscard]] bool ah_in_use(fabric::AhIndex ah) const {
     for (const auto& [index, n] : installed)
-      if (n.state == table::NeighbourState::kValid && n.ah == ah) return true;
+      if (n.state == table::NeighbourState::kValid && (n.ah == ah || has_path(n, ah))) return true;
     return false;
   }
 

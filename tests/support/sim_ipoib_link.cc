@@ -87,15 +87,29 @@ std::optional<FakeSa::Answer> FakeSa::answer(const wire::SaMad& mad) {
   const auto want = *wire::read<wire::PathRecord>(mad.data);
   const auto it = paths.find(want.dgid);
   if (it == paths.end()) return Answer{status(wire::MadStatus::kSaNoRecords), {}};
-  return Answer{0, bytes(it->second)};
+  Answer found{0, bytes(it->second)};
+  const unsigned most = method == wire::Method::kGetTable ? want.reversible_numb & 0x7f : 1;
+  for (std::size_t i = 0; i < more_paths.size() && found.data.size() / sizeof(want) < most; ++i)
+    if (more_paths[i].dgid == want.dgid)
+      for (const std::byte octet : bytes(more_paths[i])) found.data.push_back(octet);
+  return found;
 }
 
 fabric::ReceivedMad FakeSa::reply(const wire::SaMad& to, const Answer& answer) {
   wire::SaMad mad = to;
   mad.hdr.mad.method = sa::response_of(to.hdr.mad.method);
   mad.hdr.mad.status.set(answer.status);
-  std::copy(answer.data.begin(), answer.data.end(), mad.data.begin());
+  const bool table = to.hdr.mad.method == static_cast<std::uint8_t>(wire::Method::kGetTable);
+  const std::size_t in_mad = std::min(answer.data.size(), mad.data.size());
+  std::copy_n(answer.data.begin(), in_mad, mad.data.begin());
   fabric::ReceivedMad received{{kSmLid, 0, 1, wire::kDefaultPkey}, {}};
+  if (table && answer.status == 0) {
+    mad.hdr.attr_offset.set(sizeof(wire::PathRecord) / 8);
+    received.whole = true;
+    received.len = sizeof(wire::SaHdr) + answer.data.size();
+    received.rest.assign(answer.data.begin() + static_cast<std::ptrdiff_t>(in_mad),
+                         answer.data.end());
+  }
   static_cast<void>(wire::write(std::span{received.bytes}, 0, mad));
   return received;
 }

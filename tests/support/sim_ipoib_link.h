@@ -37,6 +37,7 @@ class FakeSa {
 
   wire::McMemberRecord group{};
   std::map<wire::Gid, wire::PathRecord> paths;
+  std::vector<wire::PathRecord> more_paths;  ///< Only in tables, behind those of `paths`.
   bool silent = false;
   std::uint16_t join_status = 0;
   unsigned only_scope = 0;     ///< Scope of the broadcast group; 0: any.

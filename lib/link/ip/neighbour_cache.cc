@@ -25,7 +25,8 @@ constexpr unsigned kRetransmitSpread = 10;
 /// True if both are the same for a worker; the worker's own stamp is not compared.
 bool same_install(const table::Neighbour& a, const table::Neighbour& b) {
   return a.state == b.state && a.mode == b.mode && a.mtu == b.mtu && a.mac == b.mac &&
-         a.ah == b.ah && a.qpn == b.qpn && a.queue == b.queue && a.asked == b.asked;
+         a.ah == b.ah && a.mgid_low == b.mgid_low && a.qpn == b.qpn && a.queue == b.queue &&
+         a.asked == b.asked;
 }
 
 }  // namespace

@@ -99,6 +99,7 @@ struct LinkConfig : IpConfig {
   /// With several queue pairs, ARP requests to all hosts have no sender.
   bool anonymous_requests = true;
   bool balance = true;  ///< balance() moves neighbours, and busy workers get no new connections.
+  unsigned paths = 1;   ///< PathConfig::paths
   GroupConfig group;
   ConnectionConfig connected;
   Duration join_backoff_min = std::chrono::seconds(1);

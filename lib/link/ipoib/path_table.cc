@@ -2,8 +2,11 @@
 #include "lib/link/ipoib/path_table.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <utility>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/sa/queries.h"
 #include "lib/wire/iba.h"
@@ -166,6 +169,16 @@ void PathTable::describe(const wire::HwAddr& hw, table::Neighbour& out) const {
   if (p == nullptr) return;
   const unsigned path_mtu = wire::mtu_octets(p->mtu_code);
   out.ah = p->ah;
+  if (std::ranges::any_of(p->ways, [p](const Way& way) { return way.ah != p->ah; })) {
+    std::array<std::uint16_t, table::Neighbour::kMaxPaths> handles;
+    for (std::size_t i = 0; i < handles.size(); ++i) {
+      const fabric::AhIndex ah = p->ways[i % p->ways.size()].ah;
+      expects(ah <= 0xffff, "no device has more handles");
+      handles[i] = static_cast<std::uint16_t>(ah);
+    }
+    out.mode = table::NeighbourMode::kUdPaths;
+    out.set_handles(handles);
+  }
   out.qpn = hw.datagram_addr().qpn;
   out.mtu = link_mtu_;
   if (path_mtu != 0)
@@ -180,6 +193,8 @@ void PathTable::describe(const wire::HwAddr& hw, NeighbourInfo& out) const {
   out.lid = p->attr.dlid;
   out.sl = p->attr.sl;
   out.rate = p->attr.rate;
+  for (const fabric::AhAttr& attr : p->attrs())
+    out.paths.push_back({actions_.port().lid_with(attr.src_path_bits), attr.dlid});
 }
 
 void PathTable::send(const wire::HwAddr& to, std::span<const std::byte> frame, TimePoint now) {
@@ -194,7 +209,8 @@ void PathTable::send(const wire::HwAddr& to, std::span<const std::byte> frame, T
     // The path to a host that may have moved ends soon, and is queried again.
     if (p.unused() && (p.heard == 0 || on_one_port(p.heard, p.attr.dlid)))
       p.expires = now + kLinger;
-    actions_.send(p.ah, qpn, frame);
+    // In turn, so that a way that lost its packets makes probes fail, and the SA is queried.
+    actions_.send(p.ways[p.turn++ % p.ways.size()].ah, qpn, frame);
   } else if (p.state == PathState::kFailed || !room) {
     count_unsent(frame);
     if (p.unused() && p.expires == kNever) p.expires = now;
@@ -358,7 +374,7 @@ void PathTable::erase(Path& p) {
   cancel_query(p);
   end_claim(p);
   drop_waiting(p);
-  if (p.ah != fabric::kNoAh) actions_.destroy_ah(p.ah);
+  destroy_unused(p.ways, {});
   timers_.set(p.key, p.wake, kNever);
   unasked_.set(p.key, p.unasked, kNever);
   const PathKey key = p.key;
@@ -395,8 +411,11 @@ void PathTable::query_now(Path& p, TimePoint now) {
   p.refresh_at = kNever;
   ++queries_;
   ++counters_.path_queries;
+  const wire::Gid own = actions_.port().gid();
   p.query = sa_.submit(
-      sa::find_path(actions_.port().gid(), p.key.gid, config_.pkey, tclass_),
+      config_.paths == 1 ? sa::find_path(own, p.key.gid, config_.pkey, tclass_)
+                         : sa::find_paths(own, p.key.gid, config_.pkey, tclass_,
+                                          static_cast<std::uint8_t>(config_.paths)),
       [this, key = p.key](const sa::Outcome& outcome, TimePoint at) {
         on_answer(key, outcome, at);
       },
@@ -419,29 +438,45 @@ void PathTable::cancel_query(Path& p) {
   if (std::exchange(p.query, sa::kNoTransaction) != sa::kNoTransaction) --queries_;
 }
 
-/// Returns the record of an answer if it is usable.
-Result<wire::PathRecord> PathTable::accept(const wire::Gid& gid, const sa::Reply& reply) const {
-  const auto record = reply.record<wire::PathRecord>();
-  if (!record) return ipoib::fail(Errc::kProtocol, "the PathRecord of the SA is too short");
-  if (record->dgid != gid)
+/// Returns the reason why a record is not usable.
+Status PathTable::check(const wire::Gid& gid, const wire::PathRecord& record) const {
+  if (record.dgid != gid)
     return ipoib::fail(Errc::kProtocol, "the path of the SA has destination GID {}",
-                       wire::to_string(record->dgid));
-  if (!wire::is_unicast_lid(record->dlid.host()))
+                       wire::to_string(record.dgid));
+  if (!wire::is_unicast_lid(record.dlid.host()))
     return ipoib::fail(Errc::kProtocol, "the path of the SA has invalid destination LID 0x{:04x}",
-                       record->dlid.host());
+                       record.dlid.host());
   const fabric::PortAttr& port = actions_.port();
-  const std::uint16_t slid = record->slid.host();
+  const std::uint16_t slid = record.slid.host();
   if (port.link_layer == fabric::LinkLayer::kInfiniBand && !port.has_lid(slid))
     return ipoib::fail(Errc::kProtocol,
                        "the path of the SA has source LID 0x{:04x}, the port has LID 0x{:04x} with "
                        "LMC {}",
                        slid, port.lid, port.lmc);
-  const std::uint16_t pkey = record->pkey.host();
+  const std::uint16_t pkey = record.pkey.host();
   if (pkey != 0 && !wire::same_partition(pkey, config_.pkey))
     return ipoib::fail(Errc::kProtocol,
                        "the path of the SA has P_Key 0x{:04x}, the link has 0x{:04x}", pkey,
                        config_.pkey);
-  return *record;
+  return {};
+}
+
+/// Returns the usable records of an answer, in its order and as many as the link wants; at least one.
+Result<std::vector<wire::PathRecord>> PathTable::accept(const wire::Gid& gid,
+                                                        const sa::Reply& reply) const {
+  std::vector<wire::PathRecord> records;
+  Status fault = ipoib::fail(Errc::kNotFound, "the SA has none");
+  for (std::size_t i = 0; i < reply.count() && records.size() < config_.paths; ++i) {
+    const auto record = reply.record<wire::PathRecord>(i);
+    if (!record)
+      fault = ipoib::fail(Errc::kProtocol, "the PathRecord of the SA is too short");
+    else if (auto usable = check(gid, *record); usable)
+      records.push_back(*record);
+    else
+      fault = usable;
+  }
+  if (records.empty()) return tl::make_unexpected(fault.error());
+  return records;
 }
 
 /// The attributes of a record of accept().
@@ -478,12 +513,10 @@ void PathTable::on_answer(const PathKey& key, const sa::Outcome& outcome, TimePo
   --queries_;
   if (!outcome) {
     on_failure(*p, sa::describe(outcome.error()), now);
-  } else if (const auto record = accept(key.gid, *outcome); !record) {
-    on_failure(*p, record.error().what, now);
-  } else {
-    p->lifetime = wire::value_of(record->lifetime);
-    if (const auto done = apply(*p, attr_of(*record), wire::value_of(record->mtu), now); !done)
-      on_failure(*p, done.error().what, now);
+  } else if (const auto records = accept(key.gid, *outcome); !records) {
+    on_failure(*p, records.error().what, now);
+  } else if (const auto done = take_over(*p, *records, now); !done) {
+    on_failure(*p, done.error().what, now);
   }
   if (p->unused() && p->expires == kNever) let_linger(*p, now);
   if (p->claimed) settled_claims_.set(key, p->settled, now);
@@ -494,27 +527,89 @@ void PathTable::let_linger(Path& p, TimePoint now) {
   p.expires = now + (p.claimed ? kClaimLinger : kLinger);
 }
 
-/// The path is ready with these attributes. Users are notified before the old handle is destroyed.
-Status PathTable::apply(Path& p, fabric::AhAttr attr, std::uint8_t mtu_code, TimePoint now) {
-  // A handle without the Q_Key of the link costs less.
-  attr.qkey = p.key.qkey == link_qkey_ ? std::nullopt : p.key.qkey;
-  const bool same = p.state == PathState::kReady && p.attr == attr;
-  const bool same_mtu = p.mtu_code == mtu_code;
-  if (same && same_mtu) return {};
-  auto old = fabric::kNoAh;
-  if (!same) {
-    const auto made = actions_.create_ah(attr);
-    if (!made) return tl::make_unexpected(made.error());
-    old = std::exchange(p.ah, *made);
+/// The path is ready with these records, of which there is at least one. Packets fit the smallest MTU
+/// and live as long as on the slowest of the ways.
+Status PathTable::take_over(Path& p, const std::vector<wire::PathRecord>& records, TimePoint now) {
+  std::vector<fabric::AhAttr> attrs;
+  std::uint8_t mtu_code = 0xff;
+  p.lifetime = 0;
+  for (const wire::PathRecord& record : records) {
+    const fabric::AhAttr attr = attr_of(record);
+    if (std::ranges::find(attrs, attr) == attrs.end()) attrs.push_back(attr);
+    mtu_code = std::min(mtu_code, wire::value_of(record.mtu));
+    p.lifetime = std::max(p.lifetime, wire::value_of(record.lifetime));
   }
-  p.attr = attr;
+  return apply(p, std::move(attrs), mtu_code, now);
+}
+
+/// The path is ready with these different attributes. Users are notified before old handles are
+/// destroyed.
+Status PathTable::apply(Path& p, std::vector<fabric::AhAttr> attrs, std::uint8_t mtu_code,
+                        TimePoint now) {
+  // A handle without the Q_Key of the link costs less.
+  for (fabric::AhAttr& attr : attrs)
+    attr.qkey = p.key.qkey == link_qkey_ ? std::nullopt : p.key.qkey;
+  auto ways = make_ways(p.ways, attrs);
+  if (!ways) return tl::make_unexpected(ways.error());
+  const bool same =
+      p.state == PathState::kReady && std::ranges::equal(*ways, p.ways, {}, &Way::ah, &Way::ah);
+  if (same && p.mtu_code == mtu_code) return {};
+  const std::vector<Way> old = std::exchange(p.ways, std::move(*ways));
+  p.attr = p.ways.front().attr;
+  p.ah = p.ways.front().ah;
   p.mtu_code = mtu_code;
   p.state = PathState::kReady;
   p.expires = kNever;
   flush_waiting(p);
   notify(p, now);
-  if (old != fabric::kNoAh) actions_.destroy_ah(old);
+  destroy_unused(old, p.ways);
   return {};
+}
+
+/// A way that stays keeps its place, so that only the flows of lost ways move. The others fill the
+/// free places in turn.
+Result<std::vector<PathTable::Way>> PathTable::make_ways(const std::vector<Way>& old,
+                                                         const std::vector<fabric::AhAttr>& attrs) {
+  std::vector<Way> ways(config_.paths);
+  std::vector<Way> made;
+  for (const fabric::AhAttr& attr : attrs) {
+    const auto at = std::ranges::find(old, attr, &Way::attr);
+    if (at != old.end()) {
+      ways[static_cast<std::size_t>(at - old.begin())] = *at;
+      continue;
+    }
+    const auto ah = actions_.create_ah(attr);
+    if (!ah) {
+      destroy_unused(made, {});
+      return tl::make_unexpected(ah.error());
+    }
+    made.push_back({attr, *ah});
+  }
+  auto next = made.begin();
+  for (Way& way : ways)
+    if (way.ah == fabric::kNoAh && next != made.end()) way = *next++;
+  std::vector<Way> distinct;
+  std::ranges::copy_if(ways, std::back_inserter(distinct),
+                       [](const Way& way) { return way.ah != fabric::kNoAh; });
+  std::size_t turn = 0;
+  for (Way& way : ways)
+    if (way.ah == fabric::kNoAh) way = distinct[turn++ % distinct.size()];
+  return ways;
+}
+
+/// Destroys the handles of `ways` that `used` does not have.
+void PathTable::destroy_unused(const std::vector<Way>& ways, const std::vector<Way>& used) {
+  std::set<fabric::AhIndex> handles;
+  for (const Way& way : ways) handles.insert(way.ah);
+  for (const Way& way : used) handles.erase(way.ah);
+  for (const fabric::AhIndex ah : handles) actions_.destroy_ah(ah);
+}
+
+std::vector<fabric::AhAttr> PathTable::Path::attrs() const {
+  std::vector<fabric::AhAttr> attrs;
+  for (const Way& way : ways)
+    if (std::ranges::find(attrs, way.attr) == attrs.end()) attrs.push_back(way.attr);
+  return attrs;
 }
 
 /// The Q_Key of the link has changed, so that other paths than before need handles with a Q_Key.
@@ -525,7 +620,7 @@ void PathTable::renew_handles(TimePoint now) {
   for (const auto& key : keys) {
     Path* const p = find(key);
     if (p == nullptr) continue;
-    if (const auto done = apply(*p, p->attr, p->mtu_code, now); !done) {
+    if (const auto done = apply(*p, p->attrs(), p->mtu_code, now); !done) {
       on_failure(*p, done.error().what, now);
       p->refresh_at = now + kQueryInterval;
     }
@@ -546,7 +641,7 @@ void PathTable::on_failure(Path& p, const std::string& why, TimePoint now) {
 /// Applies the attributes of a pinned path. If that fails, a handle with other attributes is
 /// useless.
 void PathTable::apply_pinned(Path& p, const fabric::AhAttr& attr, TimePoint now) {
-  const auto done = apply(p, attr, 0, now);
+  const auto done = apply(p, {attr}, 0, now);
   p.attr = attr;
   if (done) return;
   ++counters_.path_failures;
@@ -560,7 +655,8 @@ void PathTable::fail(Path& p, TimePoint now) {
   p.refresh_at = kNever;
   drop_waiting(p);
   notify(p, now);
-  if (p.ah != fabric::kNoAh) actions_.destroy_ah(std::exchange(p.ah, fabric::kNoAh));
+  destroy_unused(std::exchange(p.ways, {}), {});
+  p.ah = fabric::kNoAh;
   if (p.pinned)
     // Resources may be available again.
     p.refresh_at = now + std::max(config_.negative, kQueryInterval);

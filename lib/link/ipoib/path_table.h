@@ -54,6 +54,7 @@ struct PathConfig {
   std::uint16_t pkey = wire::kDefaultPkey;
   Duration negative = std::chrono::seconds(3);
   wire::Encapsulation encapsulation = wire::Encapsulation::kTypeFirst;
+  unsigned paths = 1;  ///< Largest number to one port; at most table::Neighbour::kMaxPaths.
 };
 
 /// Packet lifetime of a path that the SA has not described, a time code (4.096 us << code): 0.27 s.
@@ -79,6 +80,7 @@ class PathTable final : public NeighbourPaths {
   /// Sets the path without the SA, until unpin().
   void pin(const PathKey& key, const fabric::AhAttr& attr, TimePoint now);
   void unpin(const PathKey& key);
+  /// The first of several; connections use this one.
   struct ReadyPath {
     fabric::AhAttr attr;
     std::uint8_t mtu_code = 0;  ///< 0: not known.
@@ -128,6 +130,11 @@ class PathTable final : public NeighbourPaths {
     std::uint32_t qpn;
     std::vector<std::byte> bytes;
   };
+  struct Way {
+    fabric::AhAttr attr;
+    fabric::AhIndex ah = fabric::kNoAh;
+  };
+  /// The way to a port, or several between different LIDs.
   struct Path {
     explicit Path(const PathKey& of) : key{of} {}
     PathKey key;
@@ -137,8 +144,12 @@ class PathTable final : public NeighbourPaths {
     bool evicted = false;  ///< Fails at the next tick.
     bool claimed = false;  ///< See is_answered(); it has had no users yet.
     sa::TransactionId query = sa::kNoTransaction;
-    fabric::AhAttr attr;
-    fabric::AhIndex ah = fabric::kNoAh;
+    fabric::AhAttr attr;                 ///< That of the first way, or of a pinned one to come.
+    fabric::AhIndex ah = fabric::kNoAh;  ///< That of the first way.
+    /// One for each of PathConfig::paths values of the flow hash; fewer different ones have several
+    /// places each. Empty: there is no handle.
+    std::vector<Way> ways;
+    unsigned turn = 0;          ///< Way of the next message of the link itself.
     std::uint8_t mtu_code = 0;  ///< 0: not known.
     std::uint8_t lifetime = kUsualLifetime;
     std::uint16_t heard = 0;  ///< Source LID of the host's latest packet; 0: none yet.
@@ -153,6 +164,8 @@ class PathTable final : public NeighbourPaths {
     std::vector<Frame> waiting;
 
     [[nodiscard]] bool unused() const { return users.empty() && waiting.empty() && !pinned; }
+    /// The different attributes of its ways.
+    [[nodiscard]] std::vector<fabric::AhAttr> attrs() const;
   };
 
   [[nodiscard]] static PathKey key_of(const wire::HwAddr& hw) {
@@ -173,10 +186,16 @@ class PathTable final : public NeighbourPaths {
   void query_unasked(TimePoint now);
   void cancel_query(Path& p);
   void on_answer(const PathKey& key, const sa::Outcome& outcome, TimePoint now);
-  Result<wire::PathRecord> accept(const wire::Gid& gid, const sa::Reply& reply) const;
+  [[nodiscard]] Status check(const wire::Gid& gid, const wire::PathRecord& record) const;
+  [[nodiscard]] Result<std::vector<wire::PathRecord>> accept(const wire::Gid& gid,
+                                                             const sa::Reply& reply) const;
+  Status take_over(Path& p, const std::vector<wire::PathRecord>& records, TimePoint now);
   [[nodiscard]] fabric::AhAttr attr_of(const wire::PathRecord& record) const;
   [[nodiscard]] bool on_one_port(std::uint16_t lid, std::uint16_t other) const;
-  Status apply(Path& p, fabric::AhAttr attr, std::uint8_t mtu_code, TimePoint now);
+  Status apply(Path& p, std::vector<fabric::AhAttr> attrs, std::uint8_t mtu_code, TimePoint now);
+  [[nodiscard]] Result<std::vector<Way>> make_ways(const std::vector<Way>& old,
+                                                   const std::vector<fabric::AhAttr>& attrs);
+  void destroy_unused(const std::vector<Way>& ways, const std::vector<Way>& used);
   void renew_handles(TimePoint now);
   void on_failure(Path& p, const std::string& why, TimePoint now);
   void apply_pinned(Path& p, const fabric::AhAttr& attr, TimePoint now);

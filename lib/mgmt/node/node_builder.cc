@@ -501,6 +501,7 @@ Status NodeBuilder::create_links() {
     config.shared_port = l.shared_port;
     config.anonymous_requests = l.anonymous_requests;
     config.balance = l.balance;
+    config.paths = l.paths;
     config.connected = connection_config(l);
     config.group.send_only = l.send_only;
     config.group.flood_absent = l.flood_absent;

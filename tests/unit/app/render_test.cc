@@ -96,7 +96,7 @@ TEST(Render, OtherObjects) {
   EXPECT_EQ(
       dump(to_json(node.rows.neighbours)),
       R"([{"address":"10.0.0.2","iface":"ib0","state":"reachable",)"
-      R"("lladdr":"00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:02","lid":2,)"
+      R"("lladdr":"00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:02","lid":2,"paths":[],)"
       R"("qpn":1191,"sl":0,"worker":"","mode":"UD","rate_mbps":0,"mtu":2044,"held":0,"age_ms":1500}])");
   EXPECT_EQ(dump(to_json(node.rows.routes[2])),
             R"({"to":"192.168.2.0/24","kind":"static","iface":"ib0","via":["10.0.0.2","10.0.0.3"],)"

@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+#include <string>
+
 #include "lib/fwd/modes/io_forward.h"
 #include "tests/support/mbufs.h"
 #include "tests/support/worker_fixture.h"
@@ -34,6 +38,32 @@ TEST_F(TxTest, FullLinkIsCountedAndFreed) {
   EXPECT_EQ(all_drops(), 7U);
   EXPECT_EQ(worker().counters(kIb0).tx_packets.get(), 3U);
   EXPECT_EQ(worker().counters(kIb0).tx_bytes.get(), 3 * Ip4{}.bytes().size());
+}
+
+/// Each flow keeps to one of the paths to its neighbour, and all paths have flows.
+TEST_F(TxTest, U41_FlowsAreSpreadOverThePathsOfANeighbour) {
+  start_with_neighbours();
+  table::Neighbour n = ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef);
+  n.mode = table::NeighbourMode::kUdPaths;
+  n.set_handles({7, 8, 9, 0xffff});
+  set_neighbour(2, n);
+  loop();
+  std::map<std::uint32_t, int> flows;
+  for (std::uint8_t i = 0; i < 64; ++i) {
+    const std::string from = "192.168.1." + std::to_string(100 + i);
+    std::set<std::uint32_t> used;
+    for (int again = 0; again < 3; ++again) {
+      feed(kEth0, to_eth0(Ip4{.src = from}.bytes()));
+      const auto sent = only_sent_by_link(kIb0);
+      EXPECT_EQ(sent.to.qpn, 0xabcdefU);
+      used.insert(sent.to.ah);
+    }
+    EXPECT_EQ(used.size(), 1U) << from;
+    ++flows[*used.begin()];
+  }
+  for (const std::uint32_t ah : {7U, 8U, 9U, 0xffffU}) EXPECT_GT(flows[ah], 4) << ah;
+  EXPECT_EQ(flows.size(), 4U);
+  EXPECT_EQ(all_drops(), 0U);
 }
 
 TEST_F(TxTest, FullPortIsCountedAndFreed) {

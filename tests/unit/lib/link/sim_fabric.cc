@@ -159,7 +159,9 @@ void SimNode::put_on_wire(const wire::IpAddr& to, const table::Neighbour& n) {
   const Datagram d{{wire::Be16{kDatagram}, {}}, from, to, wire::Be64{++fabric_.packet_id_}};
   // Messages of the link itself leave by its first queue pair.
   worker_ = static_cast<unsigned>(++sent[to] % actions->own_queue_pairs);
-  actions->send(n.ah, n.qpn, wire::bytes_of(d));
+  const bool several = n.mode == table::NeighbourMode::kUdPaths;
+  const auto flow = static_cast<std::uint32_t>(d.id.host());
+  actions->send(several ? n.handle_of(flow) : n.ah, n.qpn, wire::bytes_of(d));
   worker_ = 0;
 }
 

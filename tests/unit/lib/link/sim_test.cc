@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <set>
+#include <utility>
 
 #include "tests/unit/lib/link/sim_fabric.h"
 
@@ -46,6 +48,24 @@ void stop_all(SimFabric& f) {
     EXPECT_TRUE(n->nothing_left());
     EXPECT_FALSE(n->link->next_deadline());
   }
+}
+
+/// Ports have four LIDs each, and the administrator names paths between all of them.
+TEST(Sim, U41_NodesReachEachOtherOverSeveralPaths) {
+  SimFabric f{7, kFaulty, 2};
+  f.config.paths = 4;
+  bring_up(f, 3);
+  ASSERT_TRUE(all_hear_all(f, 5min));
+  const auto* n = f.nodes[0]->sink->find(f.nodes[1]->address());
+  ASSERT_NE(n, nullptr);
+  ASSERT_EQ(n->mode, table::NeighbourMode::kUdPaths);
+  std::set<std::pair<int, int>> ways;
+  for (unsigned hash = 0; hash < table::Neighbour::kMaxPaths; ++hash) {
+    const auto& way = f.nodes[0]->actions->ahs.at(n->handle_of(hash));
+    ways.emplace(way.src_path_bits, way.dlid);
+  }
+  EXPECT_EQ(ways, (std::set<std::pair<int, int>>{{0, 12}, {1, 13}, {2, 14}, {3, 15}}));
+  stop_all(f);
 }
 
 TEST(Sim, TwoNodesResolveEachOtherAndGiveEverythingBack) {

@@ -90,6 +90,17 @@ TEST(Queries, U20_PathIsAskedWithPkeyAndNumbPath) {
   EXPECT_EQ(r.reversible_numb, 1);
 }
 
+TEST(Queries, U41_SeveralPathsAreATable) {
+  const Request request = find_paths(kB, kC, 0x0001, 5, 4);
+  const auto r = *wire::read<wire::PathRecord>(request.data);
+  EXPECT_EQ(request.method, wire::Method::kGetTable);
+  EXPECT_EQ(request.comp_mask, 0x340cU);
+  EXPECT_EQ(r.sgid, kB);
+  EXPECT_EQ(r.dgid, kC);
+  EXPECT_EQ(r.tclass, 5);
+  EXPECT_EQ(r.reversible_numb, 4);
+}
+
 TEST(Queries, E04_PathIsAskedOfAnyTrafficClass) {
   EXPECT_EQ(find_path(kB, kC, 0x0001, std::nullopt).comp_mask, 0x300cU);
 }
