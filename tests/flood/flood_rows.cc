@@ -65,16 +65,20 @@ std::vector<Row> make_rows() {
            return scan(node, hosts, n, 1);
          }});
   }
+  // Forged senders are as good as new hosts. Some first packets of neighbours meet full places, and
+  // their number depends on random delays: 94 to 100 % arrive, less than half before these limits.
+  Limits many_senders = scans;
+  many_senders.first_3s = 85;
   add({.name = "A5-many",
        .what = "a scan of 8 links in the names of 10,000 hosts",
        .config = {.links = 8},
-       .limits = scans,
+       .limits = many_senders,
        .make = [](FloodNode& node, SimHosts& hosts) { return scan(node, hosts, 8, 10'000); }});
 
   add({.name = "A5-macs",
        .what = "the same from 10,000 forged MAC addresses",
        .config = {.links = 8},
-       .limits = scans,
+       .limits = many_senders,
        .make = [](FloodNode& node, SimHosts& hosts) {
          return scan(node, hosts, 8, 10'000, 10'000);
        }});

@@ -13,6 +13,15 @@ std::size_t HeldPackets::most_for(const HeldQueue& queue) const {
   return std::min(most, std::max<std::size_t>(queue.size(), 1));
 }
 
+std::size_t HeldPackets::kept_free(HeldShare share) const {
+  switch (share) {
+    case HeldShare::kOthers: return config_.max_held / 4;
+    case HeldShare::kFew: return config_.max_held / 8;
+    case HeldShare::kAll: break;
+  }
+  return 0;
+}
+
 HeldQueue::iterator HeldPackets::oldest_of(HeldQueue& queue, HeldPacket same_sender) const {
   return std::find_if(queue.begin(), queue.end(),
                       [this, sender = sink_.source_of(same_sender)](const Held& h) {
@@ -20,9 +29,9 @@ HeldQueue::iterator HeldPackets::oldest_of(HeldQueue& queue, HeldPacket same_sen
                       });
 }
 
-void HeldPackets::hold(HeldQueue& queue, HeldPacket packet, bool privileged, TimePoint now) {
+void HeldPackets::hold(HeldQueue& queue, HeldPacket packet, HeldShare share, TimePoint now) {
   const std::size_t most = most_for(queue);
-  const std::size_t limit = privileged ? config_.max_held : config_.max_held - config_.max_held / 4;
+  const std::size_t limit = config_.max_held - kept_free(share);
   const std::size_t in_all = std::max(limit, total_);  // One packet out makes room for one.
   for (;;) {
     const Crowded crowded = sink_.crowded(packet);

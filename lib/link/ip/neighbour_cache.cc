@@ -233,7 +233,7 @@ void NeighbourCache::request_neighbour(const wire::IpAddr& addr, HeldPacket pack
     return sink_.drop(packet, Drop::kNeighbourFailed, true);
   }
   // The address is asked for even if the packet cannot wait: the next one will not have to.
-  held_.hold(e->held, packet, !e->place || e->place->privileged, now);
+  held_.hold(e->held, packet, e->place ? e->place->share : HeldShare::kAll, now);
   schedule(*e);
   if (e->phase == NeighbourPhase::kIncomplete && e->attempts == 0) resolve(*e, now);
 }

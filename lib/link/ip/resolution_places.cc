@@ -34,7 +34,10 @@ auto ResolutionPlaces::take(const wire::IpAddr& addr, const PacketSender& sender
   ++taken_;
   ++by_sender_[sender.addr];
   ++by_link_[sender.link];
-  return Place{sender.addr, sender.link, known || few};
+  const HeldShare share = known || (few && sender.neighbour) ? HeldShare::kAll
+                          : few                              ? HeldShare::kFew
+                                                             : HeldShare::kOthers;
+  return Place{sender.addr, sender.link, share};
 }
 
 void ResolutionPlaces::give_back(const Place& place) {

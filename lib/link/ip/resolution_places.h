@@ -12,6 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/keyed_hash.h"
 #include "lib/link/interface.h"
+#include "lib/link/ip/held_packets.h"
 #include "lib/link/time_order.h"
 #include "lib/wire/ip.h"
 
@@ -36,7 +37,7 @@ class ResolutionPlaces {
   struct Place {
     wire::IpAddr sender;
     std::uint32_t link;  ///< PacketSender::link.
-    bool privileged;     ///< For a known address, or of a sender with few.
+    HeldShare share;     ///< For packets that wait for the address.
   };
 
   explicit ResolutionPlaces(std::uint64_t seed, const Sizes& sizes = kOfNeighbours)

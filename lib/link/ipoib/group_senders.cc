@@ -63,14 +63,14 @@ void GroupSenders::request_group(Group& g, const wire::IpAddr& addr, HeldPacket 
     it->second.index = *index;
     install(g, addr, it->second, table::NeighbourState::kIncomplete);
     it->second.touched = now;
-    return held_.hold(it->second.held, packet, true, now);
+    return held_.hold(it->second.held, packet, HeldShare::kAll, now);
   }
   GroupSender& s = it->second;
   s.touched = now;
   switch (s.installed.state) {
     case table::NeighbourState::kValid: return sink_.release(packet);
     case table::NeighbourState::kFailed: return sink_.drop(packet, Drop::kGroupAbsent, false);
-    default: held_.hold(s.held, packet, true, now);
+    default: held_.hold(s.held, packet, HeldShare::kAll, now);
   }
 }
 

@@ -22,8 +22,9 @@ struct InterfaceSlot {
   std::vector<unsigned> receivers;  ///< Workers that receive; the first one is the owner.
   DropCounters drops;               ///< Packets lost on the management lcore. Writer: that lcore.
   std::size_t held = 0;  ///< mbufs of packets held for a neighbour here. Writer: PuntHandler.
-  std::size_t held_of_few = 0;  ///< The part of them that PacketMeta::Held::few names.
-  bool up_again = false;        ///< The interface is going down and must come up again after that.
+  std::size_t held_of_few = 0;         ///< The part of them that PacketMeta::Held::few names.
+  std::size_t held_of_neighbours = 0;  ///< The part of `held_of_few` from neighbours.
+  bool up_again = false;  ///< The interface is going down and must come up again after that.
 
   std::vector<wire::IpPrefix> usable;  ///< Own addresses that are ready. Writer: AddressBook.
 

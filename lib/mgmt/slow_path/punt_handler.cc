@@ -167,18 +167,23 @@ std::uint32_t& PuntHandler::held_of(const rte_mbuf* m) {
 link::Crowded PuntHandler::crowded(rte_mbuf* m) const {
   const auto& held = fabric::meta_of(m).held;
   const InterfaceSlot& slot = *interfaces_.find(held.out_iface);
-  if (held.few)
-    return slot.held_of_few + held_ > max_held_ ? link::Crowded::kByAll : link::Crowded::kNo;
-  return slot.held + held_ > max_held_ - max_held_ / 4 ? link::Crowded::kBySender
-                                                       : link::Crowded::kNo;
+  const auto crowded_by = [this](std::size_t of_kind, std::size_t kept_free, link::Crowded reason) {
+    return of_kind + held_ > max_held_ - kept_free ? reason : link::Crowded::kNo;
+  };
+  if (!held.few) return crowded_by(slot.held, max_held_ / 4, link::Crowded::kBySender);
+  if (held.neighbour) return crowded_by(slot.held_of_neighbours, 0, link::Crowded::kByAll);
+  return crowded_by(slot.held_of_few, max_held_ / 8, link::Crowded::kByAll);
 }
 
 void PuntHandler::take_in(rte_mbuf* m, table::InterfaceId iface, InterfaceSlot& slot) {
   auto& held = fabric::meta_of(m).held;
   held.out_iface = iface;
-  held.few = ++held_of(m) <= kFewHeld;
+  std::size_t& of_link = held_by_link_[held.link_sender];
+  of_link += m->nb_segs;
+  held.few = ++held_of(m) <= kFewHeld && (held.neighbour || of_link <= link_share());
   slot.held += m->nb_segs;
   if (held.few) slot.held_of_few += m->nb_segs;
+  if (held.few && held.neighbour) slot.held_of_neighbours += m->nb_segs;
   held_ += m->nb_segs;
 }
 
@@ -187,7 +192,11 @@ InterfaceSlot& PuntHandler::let_go(rte_mbuf* m) {
   InterfaceSlot& slot = *interfaces_.find(held.out_iface);
   slot.held -= m->nb_segs;
   if (held.few) slot.held_of_few -= m->nb_segs;
+  if (held.few && held.neighbour) slot.held_of_neighbours -= m->nb_segs;
   held_ -= m->nb_segs;
+  const auto of_link = held_by_link_.find(held.link_sender);
+  of_link->second -= m->nb_segs;
+  if (of_link->second == 0) held_by_link_.erase(of_link);
   --held_of(m);
   return slot;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -62,7 +63,7 @@ class PuntHandler final : route::FragmentSink {
 
   /// Not kNo if the packets held for the interface of `m`, including `m`, have more mbufs than those of
   /// other interfaces have left free. So one interface takes half at most, and never all. The last
-  /// quarter of the limit is for packets of senders of which few were held when the packet came; on
+  /// quarter of the limit is for packets of senders that had few (kFewHeld) when the packet came; on
   /// each interface they are limited by the number of such packets only, so that other senders
   /// cannot take their places there.
   [[nodiscard]] link::Crowded crowded(rte_mbuf* m) const;
@@ -91,8 +92,10 @@ class PuntHandler final : route::FragmentSink {
   Drop answer(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in, bool in_fragments);
   void send_answer(rte_mbuf* m, std::span<const std::byte> answer, InterfaceSlot& in,
                    bool in_fragments);
-  /// A sender of which at most so many packets are held has few.
+  /// A sender of which at most so many packets are held has few, except if its link-layer sender has
+  /// more than a share of all mbufs: the IP sources of its packets may be forged.
   static constexpr std::uint32_t kFewHeld = 4;
+  [[nodiscard]] std::size_t link_share() const { return max_held_ / 8; }
   /// Number of held packets of the sender, or of senders that share its counter.
   [[nodiscard]] std::uint32_t& held_of(const rte_mbuf* m);
   /// Counts a packet that is held from now on.
@@ -107,7 +110,9 @@ class PuntHandler final : route::FragmentSink {
   std::size_t held_ = 0;  ///< mbufs; sum over all interfaces.
   KeyedHash hash_;
   std::array<std::uint32_t, 1024> held_by_sender_{};  ///< Packets.
-  std::vector<std::byte> whole_;                      ///< Scratch memory of in_one_piece().
+  /// mbufs by PacketMeta::Held::link_sender, which is a digest already.
+  std::unordered_map<std::uint32_t, std::size_t> held_by_link_;
+  std::vector<std::byte> whole_;  ///< Scratch memory of in_one_piece().
   route::Reassembler fragments_{*this};
   std::uint64_t fragmented_ = 0;  ///< Packets that this node has sent in fragments.
   route::MulticastRouter* multicast_ = nullptr;

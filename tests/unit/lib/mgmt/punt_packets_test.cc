@@ -120,11 +120,19 @@ class PuntPackets : public testing::Test,
     fabric::meta_of(m).held = {in, table::kNoInterface, false, false, false, 0};
     handle(Kind::kNeighbourWanted, m, out);
   }
-  /// True if a packet of this sender waits for a neighbour on `out`; else it was dropped.
-  bool waits(table::InterfaceId out, std::string_view from) {
-    rte_mbuf* const m =
-        mbuf(fwd::test::echo_packet(*wire::parse_ip(from), *wire::parse_ip("10.0.0.9"), 64));
-    hold(m, out);
+  /// True if a packet of this sender waits for a neighbour on `out`; else it was dropped. `link`: its
+  /// link-layer sender; by default one of its own.
+  bool waits(table::InterfaceId out, std::string_view from,
+             std::optional<std::uint32_t> link = std::nullopt, bool neighbour = false) {
+    const wire::IpAddr src = *wire::parse_ip(from);
+    rte_mbuf* const m = mbuf(fwd::test::echo_packet(src, *wire::parse_ip("10.0.0.9"), 64));
+    fabric::meta_of(m).held = {.in_iface = table::kNoInterface,
+                               .out_iface = table::kNoInterface,
+                               .to_routers = false,
+                               .few = false,
+                               .neighbour = neighbour,
+                               .link_sender = link.value_or(src.v4_host())};
+    handle(Kind::kNeighbourWanted, m, out);
     if (punt_->crowded(m) == link::Crowded::kNo) return true;
     controls_[out].held.pop_back();
     punt_->drop_held(m, Drop::kNeighbourPending, false);
@@ -403,10 +411,31 @@ TEST_F(PuntPackets, P16_TheLastQuarterOfHeldPacketsIsForSendersWithFew) {
 /// Made-up senders have few packets each, but they are of one interface.
 TEST_F(PuntPackets, P16_ManySendersOnOneInterfaceLeaveHeldPacketsToOthers) {
   for (unsigned n = 0; n < 100; ++n) waits(0, fmt::format("192.168.1.{}", 100 + n));
-  EXPECT_EQ(interfaces_.find(table::InterfaceId{0})->held, kMaxHeld / 2);
+  EXPECT_EQ(interfaces_.find(table::InterfaceId{0})->held, (kMaxHeld - kMaxHeld / 8) / 2);
   EXPECT_TRUE(waits(1, "192.168.1.20"));
   for (unsigned n = 0; n < 100; ++n) waits(1, fmt::format("192.168.1.{}", 100 + n));
   EXPECT_TRUE(waits(2, "192.168.1.21"));
+}
+
+/// A host that forges the IP sources of its packets gets no more than any other sender.
+TEST_F(PuntPackets, P16_ForgedSourcesOfOneLinkSenderLeaveTheLastQuarter) {
+  std::size_t held = 0;
+  for (table::InterfaceId out = 0; out < 3; ++out)
+    for (unsigned n = 0; n < 100; ++n)
+      if (waits(out, fmt::format("10.9.{}.{}", out, n), 7)) ++held;
+  EXPECT_LE(held, kMaxHeld * 3 / 4);
+  for (table::InterfaceId out = 0; out < 3; ++out) EXPECT_TRUE(waits(out, "192.168.1.67")) << out;
+}
+
+/// Link-layer addresses can be forged, too: the last eighth is for neighbours, which cannot.
+TEST_F(PuntPackets, P16_TheLastEighthOfHeldPacketsIsForNeighbours) {
+  std::size_t held = 0;
+  for (table::InterfaceId out = 0; out < 3; ++out)
+    for (unsigned n = 0; n < 100; ++n)
+      if (waits(out, fmt::format("10.9.{}.{}", out, n))) ++held;
+  EXPECT_LE(held, kMaxHeld * 7 / 8);
+  for (table::InterfaceId out = 0; out < 3; ++out)
+    EXPECT_TRUE(waits(out, "192.168.1.67", std::nullopt, true)) << out;
 }
 
 /// RFC 1812 §5.2.7.2: a redirect goes to the host, about one destination host, from the own address
