@@ -186,6 +186,7 @@ Json counters_json(const mgmt::LinkInfo& link) {
                    {"memberships_forgotten", c.memberships_forgotten},
                    {"path_queries", c.path_queries},
                    {"path_failures", c.path_failures},
+                   {"path_records_refused", c.path_records_refused},
                    {"paths_refused", c.paths_refused},
                    {"path_claims_refused", c.path_claims_refused},
                    {"arp_sent", c.arp_sent},

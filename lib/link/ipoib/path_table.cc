@@ -44,6 +44,8 @@ constexpr std::size_t kMaxWaitingPerPath = 8;
 /// Paths to one port with a Q_Key of their own. A host can send ever new Q_Keys, and each path has
 /// an address handle.
 constexpr std::size_t kMaxQkeys = 16;
+/// Interval of log lines about records of the SA that are not usable.
+constexpr Duration kLogInterval = std::chrono::seconds(10);
 /// Spacing of paths that are queried again after an event.
 constexpr Duration kRefreshSpacing = std::chrono::milliseconds(2);
 
@@ -60,6 +62,7 @@ PathTable::PathTable(PathConfig config, LinkActions& actions, sa::Client& sa,
       paths_{0, PathKeyHash{KeyedHash{seed}}},
       qkeys_{0, KeyedHash{seed}},
       unasked_limit_{kUnaskedInterval, kUnaskedBurst},
+      records_log_{kLogInterval},
       claims_limit_{kClaimsInterval, kClaimsBurst} {}
 
 PathTable::~PathTable() {
@@ -463,8 +466,9 @@ Status PathTable::check(const wire::Gid& gid, const wire::PathRecord& record) co
 
 /// Returns the usable records of an answer, in its order and as many as the link wants; at least one.
 Result<std::vector<wire::PathRecord>> PathTable::accept(const wire::Gid& gid,
-                                                        const sa::Reply& reply) const {
+                                                        const sa::Reply& reply, TimePoint now) {
   std::vector<wire::PathRecord> records;
+  std::size_t refused = 0;
   Status fault = ipoib::fail(Errc::kNotFound, "the SA has none");
   for (std::size_t i = 0; i < reply.count() && records.size() < config_.paths; ++i) {
     const auto record = reply.record<wire::PathRecord>(i);
@@ -474,9 +478,20 @@ Result<std::vector<wire::PathRecord>> PathTable::accept(const wire::Gid& gid,
       records.push_back(*record);
     else
       fault = usable;
+    refused = i + 1 - records.size();
   }
+  counters_.path_records_refused += refused;
   if (records.empty()) return tl::make_unexpected(fault.error());
+  if (refused > 0) log_refused(gid, fault.error().what, now);
   return records;
+}
+
+/// The other records of the answer are used.
+void PathTable::log_refused(const wire::Gid& gid, const std::string& why, TimePoint now) {
+  if (const auto others = records_log_.allow(now))
+    log(LogArea::kLink, LogLevel::kWarning,
+        "{}: one of several paths to {} is not used: {} ({} more answers since the last line)",
+        config_.name, wire::to_string(gid), why, *others);
 }
 
 /// The attributes of a record of accept().
@@ -513,7 +528,7 @@ void PathTable::on_answer(const PathKey& key, const sa::Outcome& outcome, TimePo
   --queries_;
   if (!outcome) {
     on_failure(*p, sa::describe(outcome.error()), now);
-  } else if (const auto records = accept(key.gid, *outcome); !records) {
+  } else if (const auto records = accept(key.gid, *outcome, now); !records) {
     on_failure(*p, records.error().what, now);
   } else if (const auto done = take_over(*p, *records, now); !done) {
     on_failure(*p, done.error().what, now);

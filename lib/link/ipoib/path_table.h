@@ -21,6 +21,7 @@
 #include "lib/fabric/fabric_types.h"
 #include "lib/link/ipoib/ipoib_types.h"
 #include "lib/link/jitter.h"
+#include "lib/link/log_limit.h"
 #include "lib/link/medium.h"
 #include "lib/link/time_order.h"
 #include "lib/sa/client.h"
@@ -188,7 +189,8 @@ class PathTable final : public NeighbourPaths {
   void on_answer(const PathKey& key, const sa::Outcome& outcome, TimePoint now);
   [[nodiscard]] Status check(const wire::Gid& gid, const wire::PathRecord& record) const;
   [[nodiscard]] Result<std::vector<wire::PathRecord>> accept(const wire::Gid& gid,
-                                                             const sa::Reply& reply) const;
+                                                             const sa::Reply& reply, TimePoint now);
+  void log_refused(const wire::Gid& gid, const std::string& why, TimePoint now);
   Status take_over(Path& p, const std::vector<wire::PathRecord>& records, TimePoint now);
   [[nodiscard]] fabric::AhAttr attr_of(const wire::PathRecord& record) const;
   [[nodiscard]] bool on_one_port(std::uint16_t lid, std::uint16_t other) const;
@@ -226,7 +228,8 @@ class PathTable final : public NeighbourPaths {
   RateLimiter unasked_limit_;
   std::size_t claimed_ = 0;            ///< Number of claimed paths.
   TimeOrder<PathKey> settled_claims_;  ///< The answered ones among them.
-  RateLimiter claims_limit_;           ///< Queries for known paths whose GIDs other ports claim.
+  LogLimit records_log_;
+  RateLimiter claims_limit_;  ///< Queries for known paths whose GIDs other ports claim.
 };
 
 }  // namespace ipoib::link

@@ -355,6 +355,8 @@ TEST_F(SeveralPaths, U41_RecordsOfATableAreCheckedEach) {
   b.resolve("10.0.0.2", hw);
   EXPECT_EQ(ways(), (std::vector<Lids>{{8, 20}, {10, 22}, {8, 20}, {10, 22}}));
   EXPECT_EQ(b.sink.find(kPeer)->mtu, 1020);
+  EXPECT_EQ(b.link.counters().path_records_refused, 1U);
+  EXPECT_EQ(b.link.counters().path_failures, 0U);
 }
 
 /// Messages of the link itself take the paths in turn.
