@@ -187,6 +187,7 @@ Json counters_json(const mgmt::LinkInfo& link) {
                    {"path_queries", c.path_queries},
                    {"path_failures", c.path_failures},
                    {"path_records_refused", c.path_records_refused},
+                   {"paths_left", c.paths_left},
                    {"paths_refused", c.paths_refused},
                    {"path_claims_refused", c.path_claims_refused},
                    {"arp_sent", c.arp_sent},

@@ -217,6 +217,7 @@ struct LinkCounters {
   SidrCounters sidr;
   std::uint64_t joins_sent = 0, joins_failed = 0, path_queries = 0, path_failures = 0;
   std::uint64_t path_records_refused = 0;  ///< Unusable ones in answers of the SA.
+  std::uint64_t paths_left = 0;            ///< One of several carried no answers any more.
   std::uint64_t memberships_forgotten =
       0;  ///< The SA had lost the membership of the broadcast group.
   /// A port had too many paths with Q_Keys of their own: the new one was refused, or one that only

@@ -74,6 +74,8 @@ class NeighbourPaths {
   virtual void release(const wire::IpAddr& user, const wire::HwAddr& hw) = 0;
   /// The path may have changed; the known values stay in use until the answer arrives.
   virtual void refresh(const wire::HwAddr& hw, TimePoint now) = 0;
+  /// A user of the path has answered a message of this node.
+  virtual void answered(const wire::HwAddr& /*hw*/, TimePoint /*now*/) {}
   [[nodiscard]] virtual PathState state(const wire::HwAddr& hw) const = 0;
   [[nodiscard]] virtual table::NeighbourMode mode() const = 0;
   /// Fills in the values that sending needs (MTU and addresses). Precondition: the path is kReady.

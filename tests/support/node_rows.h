@@ -164,6 +164,7 @@ inline void fill(NodeRows& rows) {
   link.counters.nd.invalid = 4;
   link.counters.nd.errors.back() = 3;
   link.counters.path_records_refused = 4;
+  link.counters.paths_left = 3;
   link.counters.paths_refused = 6;
   link.counters.path_claims_refused = 7;
   link.counters.sidr.errors[static_cast<std::size_t>(wire::IbarpError::kDlid)] = 2;

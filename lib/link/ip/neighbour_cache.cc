@@ -460,8 +460,9 @@ bool NeighbourCache::learn(const wire::IpAddr& addr, const wire::HwAddr& hw, Evi
     if (!created) return true;  // The message is still answered; no packet waits for this entry.
     e = *created;
   }
-  if (e->is_static || e->is_mapped) return true;
   const bool same = e->hw && e->hw->same_interface(hw);
+  if (same && evidence == Evidence::kReply) paths_.answered(*e->hw, now);
+  if (e->is_static || e->is_mapped) return true;
   if (!same) return move_if_settled(*e, hw, evidence, now);
   on_flags_change(*e, hw, now);
   if (evidence != Evidence::kReply) return true;
@@ -473,7 +474,9 @@ bool NeighbourCache::learn(const wire::IpAddr& addr, const wire::HwAddr& hw, Evi
 bool NeighbourCache::advertised(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw,
                                 bool solicited, bool override_it, TimePoint now) {
   Entry* e = find(addr);
-  if (e == nullptr || e->is_static || e->is_mapped) return true;
+  if (e == nullptr) return true;
+  if (solicited && e->hw && (!hw || e->hw->same_interface(*hw))) paths_.answered(*e->hw, now);
+  if (e->is_static || e->is_mapped) return true;
   const auto evidence = solicited ? Evidence::kReply : Evidence::kOther;
   if (!e->hw) {
     if (hw) move(*e, *hw, evidence, now);
@@ -538,6 +541,13 @@ void NeighbourCache::on_path(const wire::IpAddr& addr, TimePoint now) {
   install(*e, table::NeighbourState::kValid);
   // If the path changed while probing, it is probed once before the next broadcast request.
   if (e->phase == NeighbourPhase::kProbe) solicitor_.probe(addr, *e->hw, now);
+}
+
+bool NeighbourCache::probe(const wire::IpAddr& addr, TimePoint since, TimePoint now) {
+  const Entry* const e = find(addr);
+  if (e == nullptr || !e->valid() || !used_since(*e, since)) return false;
+  solicitor_.probe(addr, *e->hw, now);
+  return true;
 }
 
 void NeighbourCache::reinstall() {

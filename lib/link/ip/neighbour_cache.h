@@ -153,6 +153,9 @@ class NeighbourCache {
   void limit_mtu6(std::uint16_t mtu);
   /// The path of `addr` became ready, changed or failed.
   void on_path(const wire::IpAddr& addr, TimePoint now);
+  /// Asks a valid neighbour for an answer to NeighbourPaths::answered(). Returns false if none has
+  /// sent to it since `since` and no routes go through it.
+  bool probe(const wire::IpAddr& addr, TimePoint since, TimePoint now);
   /// A value that all entries depend on has changed (the MTU of the link).
   void reinstall();
 

@@ -57,7 +57,10 @@ IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sin
              sa,
              counters_,
              [this](const wire::IpAddr& user, TimePoint now) { on_path(user, now); },
-             seed ^ 1},
+             seed ^ 1,
+             [this](const wire::IpAddr& user, TimePoint since, TimePoint now) {
+               return ip_.neighbours().probe(user, since, now);
+             }},
       connections_{make_connections(connected, seed)},
       second_paths_{config_.pkey, actions, sa},
       stack_{config_, *this, neighbour_paths(), sink, receiver, seed},
@@ -267,12 +270,18 @@ void IpoibLink::set_state(State state) {
 
 void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t,
                        TimePoint now) {
-  // Replies use the SA's path: the SLID of a request need not lead back (RFC 4391 §9.1.2).
-  if (const auto record = ip_.on_arp(arp, now)) heard(record->sender_hw, slid, now);
+  // Replies use a path of the SA: the SLID of a request need not lead back (RFC 4391 §9.1.2).
+  paths_.prefer_lid(slid);
+  const auto record = ip_.on_arp(arp, now);
+  paths_.prefer_lid(0);
+  if (record) heard(record->sender_hw, slid, now);
 }
 
 void IpoibLink::on_nd(std::span<const std::byte> packet, std::uint16_t slid, TimePoint now) {
-  if (const auto sender = ip_.on_nd(packet, now)) heard(*sender, slid, now);
+  paths_.prefer_lid(slid);
+  const auto sender = ip_.on_nd(packet, now);
+  paths_.prefer_lid(0);
+  if (sender) heard(*sender, slid, now);
 }
 
 void IpoibLink::heard(const wire::HwAddr& from, std::uint16_t slid, TimePoint now) {

@@ -44,7 +44,12 @@ constexpr std::size_t kMaxWaitingPerPath = 8;
 /// Paths to one port with a Q_Key of their own. A host can send ever new Q_Keys, and each path has
 /// an address handle.
 constexpr std::size_t kMaxQkeys = 16;
-/// Interval of log lines about records of the SA that are not usable.
+/// The rate and the burst of checks of all paths.
+constexpr Duration kChecksInterval = std::chrono::milliseconds(1);
+constexpr std::uint32_t kChecksBurst = 256;
+/// Users of a path of which a check finds out if they are in use.
+constexpr std::size_t kMaxCheckedUsers = 16;
+/// Interval of log lines about records of the SA that are not usable, and about ways that are left.
 constexpr Duration kLogInterval = std::chrono::seconds(10);
 /// Spacing of paths that are queried again after an event.
 constexpr Duration kRefreshSpacing = std::chrono::milliseconds(2);
@@ -52,17 +57,20 @@ constexpr Duration kRefreshSpacing = std::chrono::milliseconds(2);
 }  // namespace
 
 PathTable::PathTable(PathConfig config, LinkActions& actions, sa::Client& sa,
-                     LinkCounters& counters, Listener listener, std::uint64_t seed)
+                     LinkCounters& counters, Listener listener, std::uint64_t seed, Prober prober)
     : config_{std::move(config)},
       actions_{actions},
       sa_{sa},
       counters_{counters},
       listener_{std::move(listener)},
+      prober_{std::move(prober)},
       jitter_{seed},
       paths_{0, PathKeyHash{KeyedHash{seed}}},
       qkeys_{0, KeyedHash{seed}},
       unasked_limit_{kUnaskedInterval, kUnaskedBurst},
+      checks_limit_{kChecksInterval, kChecksBurst},
       records_log_{kLogInterval},
+      left_log_{kLogInterval},
       claims_limit_{kClaimsInterval, kClaimsBurst} {}
 
 PathTable::~PathTable() {
@@ -112,6 +120,14 @@ void PathTable::refresh(const wire::HwAddr& hw, TimePoint now) {
   Path* p = find(key_of(hw));
   if (p == nullptr || p->pinned || p->state != PathState::kReady) return;
   query(*p, now);
+  schedule(*p);
+}
+
+void PathTable::answered(const wire::HwAddr& hw, TimePoint now) {
+  now_ = now;
+  Path* const p = find(key_of(hw));
+  if (p == nullptr || p->checks.open() == fabric::kNoAh) return;
+  p->checks.answered(now);
   schedule(*p);
 }
 
@@ -196,8 +212,9 @@ void PathTable::describe(const wire::HwAddr& hw, NeighbourInfo& out) const {
   out.lid = p->attr.dlid;
   out.sl = p->attr.sl;
   out.rate = p->attr.rate;
-  for (const fabric::AhAttr& attr : p->attrs())
-    out.paths.push_back({actions_.port().lid_with(attr.src_path_bits), attr.dlid});
+  for (const Way& way : p->known)
+    if (!p->checks.is_left(way.ah))
+      out.paths.push_back({actions_.port().lid_with(way.attr.src_path_bits), way.attr.dlid});
 }
 
 void PathTable::send(const wire::HwAddr& to, std::span<const std::byte> frame, TimePoint now) {
@@ -212,8 +229,7 @@ void PathTable::send(const wire::HwAddr& to, std::span<const std::byte> frame, T
     // The path to a host that may have moved ends soon, and is queried again.
     if (p.unused() && (p.heard == 0 || on_one_port(p.heard, p.attr.dlid)))
       p.expires = now + kLinger;
-    // In turn, so that a way that lost its packets makes probes fail, and the SA is queried.
-    actions_.send(p.ways[p.turn++ % p.ways.size()].ah, qpn, frame);
+    actions_.send(own_way(p), qpn, frame);
   } else if (p.state == PathState::kFailed || !room) {
     count_unsent(frame);
     if (p.unused() && p.expires == kNever) p.expires = now;
@@ -223,6 +239,16 @@ void PathTable::send(const wire::HwAddr& to, std::span<const std::byte> frame, T
     query(p, now);
   }
   schedule(p);
+}
+
+/// Returns the handle for a message of the link itself. While a check is open, all requests take its
+/// way, so that each answer belongs to it. The others take the ways in turn.
+fabric::AhIndex PathTable::own_way(Path& p) const {
+  const auto preferred =
+      std::ranges::find(p.ways, preferred_lid_, [](const Way& way) { return way.attr.dlid; });
+  if (preferred != p.ways.end()) return preferred->ah;
+  if (preferred_lid_ == 0 && p.checks.open() != fabric::kNoAh) return p.checks.open();
+  return p.ways[p.turn++ % p.ways.size()].ah;
 }
 
 void PathTable::heard(const wire::HwAddr& from, std::uint16_t slid, TimePoint now) {
@@ -377,7 +403,7 @@ void PathTable::erase(Path& p) {
   cancel_query(p);
   end_claim(p);
   drop_waiting(p);
-  destroy_unused(p.ways, {});
+  destroy_unused(p.known, {});
   timers_.set(p.key, p.wake, kNever);
   unasked_.set(p.key, p.unasked, kNever);
   const PathKey key = p.key;
@@ -389,7 +415,8 @@ void PathTable::erase(Path& p) {
 }
 
 void PathTable::schedule(Path& p) {
-  timers_.set(p.key, p.wake, p.evicted ? now_ : std::min(p.refresh_at, p.expires));
+  const TimePoint due = std::min({p.refresh_at, p.expires, p.checks.due()});
+  timers_.set(p.key, p.wake, p.evicted ? now_ : due);
 }
 
 /// Queries the SA unless a query is open. A new path of which only other hosts have spoken waits for
@@ -564,12 +591,23 @@ Status PathTable::apply(Path& p, std::vector<fabric::AhAttr> attrs, std::uint8_t
   // A handle without the Q_Key of the link costs less.
   for (fabric::AhAttr& attr : attrs)
     attr.qkey = p.key.qkey == link_qkey_ ? std::nullopt : p.key.qkey;
-  auto ways = make_ways(p.ways, attrs);
-  if (!ways) return tl::make_unexpected(ways.error());
+  auto known = make_ways(p.known, attrs);
+  if (!known) return tl::make_unexpected(known.error());
+  const std::vector<Way> old = std::exchange(p.known, std::move(*known));
+  std::vector<fabric::AhIndex> handles;
+  for (const Way& way : p.known) handles.push_back(way.ah);
+  p.checks.set_paths(handles, now);
+  std::vector<Way> used;
+  std::ranges::copy_if(p.known, std::back_inserter(used),
+                       [&p](const Way& way) { return !p.checks.is_left(way.ah); });
+  std::vector<Way> ways = places_of(used);
   const bool same =
-      p.state == PathState::kReady && std::ranges::equal(*ways, p.ways, {}, &Way::ah, &Way::ah);
-  if (same && p.mtu_code == mtu_code) return {};
-  const std::vector<Way> old = std::exchange(p.ways, std::move(*ways));
+      p.state == PathState::kReady && std::ranges::equal(ways, p.ways, {}, &Way::ah, &Way::ah);
+  if (same && p.mtu_code == mtu_code) {
+    destroy_unused(old, p.known);
+    return {};
+  }
+  p.ways = std::move(ways);
   p.attr = p.ways.front().attr;
   p.ah = p.ways.front().ah;
   p.mtu_code = mtu_code;
@@ -577,20 +615,23 @@ Status PathTable::apply(Path& p, std::vector<fabric::AhAttr> attrs, std::uint8_t
   p.expires = kNever;
   flush_waiting(p);
   notify(p, now);
-  destroy_unused(old, p.ways);
+  destroy_unused(old, p.known);
   return {};
 }
 
-/// A way that stays keeps its place, so that only the flows of lost ways move. The others fill the
-/// free places in turn.
+/// Returns a way for each of the attributes, of which there are at most as many as places. Those that
+/// stay keep their handle and their place, and the others get free places.
 Result<std::vector<PathTable::Way>> PathTable::make_ways(const std::vector<Way>& old,
                                                          const std::vector<fabric::AhAttr>& attrs) {
-  std::vector<Way> ways(config_.paths);
-  std::vector<Way> made;
+  std::vector<Way> ways, made;
+  std::set<std::size_t> free;
+  for (std::size_t i = 0; i < config_.paths; ++i) free.insert(i);
+  for (const Way& way : old)
+    if (std::ranges::find(attrs, way.attr) != attrs.end()) free.erase(way.place);
   for (const fabric::AhAttr& attr : attrs) {
     const auto at = std::ranges::find(old, attr, &Way::attr);
     if (at != old.end()) {
-      ways[static_cast<std::size_t>(at - old.begin())] = *at;
+      ways.push_back(*at);
       continue;
     }
     const auto ah = actions_.create_ah(attr);
@@ -598,18 +639,21 @@ Result<std::vector<PathTable::Way>> PathTable::make_ways(const std::vector<Way>&
       destroy_unused(made, {});
       return tl::make_unexpected(ah.error());
     }
-    made.push_back({attr, *ah});
+    made.push_back({attr, *ah, free.extract(free.begin()).value()});
+    ways.push_back(made.back());
   }
-  auto next = made.begin();
-  for (Way& way : ways)
-    if (way.ah == fabric::kNoAh && next != made.end()) way = *next++;
-  std::vector<Way> distinct;
-  std::ranges::copy_if(ways, std::back_inserter(distinct),
-                       [](const Way& way) { return way.ah != fabric::kNoAh; });
-  std::size_t turn = 0;
-  for (Way& way : ways)
-    if (way.ah == fabric::kNoAh) way = distinct[turn++ % distinct.size()];
   return ways;
+}
+
+/// Gives each value of the flow hash one of the used ways: each has its own place, so that only the
+/// flows of lost ways move, and the others fill the free places in turn.
+std::vector<PathTable::Way> PathTable::places_of(const std::vector<Way>& used) const {
+  std::vector<Way> places(config_.paths);
+  for (const Way& way : used) places[way.place] = way;
+  std::size_t turn = 0;
+  for (Way& way : places)
+    if (way.ah == fabric::kNoAh) way = used[turn++ % used.size()];
+  return places;
 }
 
 /// Destroys the handles of `ways` that `used` does not have.
@@ -622,9 +666,58 @@ void PathTable::destroy_unused(const std::vector<Way>& ways, const std::vector<W
 
 std::vector<fabric::AhAttr> PathTable::Path::attrs() const {
   std::vector<fabric::AhAttr> attrs;
-  for (const Way& way : ways)
-    if (std::ranges::find(attrs, way.attr) == attrs.end()) attrs.push_back(way.attr);
+  for (const Way& way : known) attrs.push_back(way.attr);
   return attrs;
+}
+
+/// Judges the open check of the ways, and sends the next one.
+void PathTable::check_ways(Path& p, TimePoint now) {
+  if (p.checks.due() > now) return;
+  const std::vector<Way> before = p.ways;
+  if (p.checks.judge(now)) {
+    log_left(p, before, now);
+    if (const auto done = apply(p, p.attrs(), p.mtu_code, now); !done)
+      on_failure(p, done.error().what, now);
+    query(p, now);
+  }
+  if (p.checks.start(now) == fabric::kNoAh) return;
+  if (!checks_limit_.allow(now)) {
+    p.checks.put_off(jitter_.around(PathChecks::kTimeout / 10, 50), now);
+  } else if (!send_check(p, now)) {
+    p.checks.forget_misses();
+    p.checks.put_off(jitter_.around(PathChecks::kInterval / 2, 50), now);
+  }
+}
+
+/// Counts and logs the ways among `used` that are left now.
+void PathTable::log_left(const Path& p, const std::vector<Way>& used, TimePoint now) {
+  std::set<fabric::AhIndex> left;
+  for (const Way& way : used) {
+    if (!p.checks.is_left(way.ah) || !left.insert(way.ah).second) continue;
+    ++counters_.paths_left;
+    if (const auto others = left_log_.allow(now))
+      log(LogArea::kLink, LogLevel::kWarning,
+          "{}: the path from LID 0x{:04x} to LID 0x{:04x} of {} carries no answers and is left ({} "
+          "more since the last line)",
+          config_.name, actions_.port().lid_with(way.attr.src_path_bits), way.attr.dlid,
+          wire::to_string(p.key.gid), *others);
+  }
+}
+
+/// Sends a message of the open check to a user that is in use: the same one until no path carries its
+/// answers. Returns false if a few users are not in use.
+bool PathTable::send_check(Path& p, TimePoint now) {
+  if (!prober_ || p.pinned || p.state != PathState::kReady) return false;
+  const bool silent = std::exchange(p.silences, p.checks.silences()) != p.checks.silences();
+  auto user = silent ? p.users.upper_bound(p.checked_user) : p.users.lower_bound(p.checked_user);
+  const std::size_t tries = std::min(p.users.size(), kMaxCheckedUsers);
+  for (std::size_t i = 0; i < tries; ++i, ++user) {
+    if (user == p.users.end()) user = p.users.begin();
+    p.checked_user = *user;
+    if (prober_(*user, now - PathChecks::kInterval, now)) return true;
+  }
+  if (tries > 0) p.checked_user = user == p.users.end() ? *p.users.begin() : *user;
+  return false;
 }
 
 /// The Q_Key of the link has changed, so that other paths than before need handles with a Q_Key.
@@ -670,7 +763,9 @@ void PathTable::fail(Path& p, TimePoint now) {
   p.refresh_at = kNever;
   drop_waiting(p);
   notify(p, now);
-  destroy_unused(std::exchange(p.ways, {}), {});
+  destroy_unused(std::exchange(p.known, {}), {});
+  p.ways.clear();
+  p.checks = {};
   p.ah = fabric::kNoAh;
   if (p.pinned)
     // Resources may be available again.
@@ -708,6 +803,11 @@ void PathTable::tick(TimePoint now) {
     Path& p = *find(*key);
     if (p.expires <= now) {
       erase(p);
+      continue;
+    }
+    if (!p.evicted && p.refresh_at > now) {
+      check_ways(p, now);
+      schedule(p);
       continue;
     }
     p.refresh_at = kNever;

@@ -23,6 +23,7 @@
 #include "lib/link/jitter.h"
 #include "lib/link/log_limit.h"
 #include "lib/link/medium.h"
+#include "lib/link/path_checks.h"
 #include "lib/link/time_order.h"
 #include "lib/sa/client.h"
 
@@ -67,8 +68,12 @@ class PathTable final : public NeighbourPaths {
   /// Called for every user of a path that became ready, changed or failed. May call back.
   using Listener = std::function<void(const wire::IpAddr& user, TimePoint now)>;
 
+  /// Sends a message that the user answers. Returns false if it is not used since `since`.
+  using Prober = std::function<bool(const wire::IpAddr& user, TimePoint since, TimePoint now)>;
+
+  /// `prober`: checks several paths to one port; null: they are not checked.
   PathTable(PathConfig config, LinkActions& actions, sa::Client& sa, LinkCounters& counters,
-            Listener listener, std::uint64_t seed);
+            Listener listener, std::uint64_t seed, Prober prober = nullptr);
   ~PathTable() override;
   PathTable(const PathTable&) = delete;
   PathTable& operator=(const PathTable&) = delete;
@@ -104,6 +109,9 @@ class PathTable final : public NeighbourPaths {
   /// Sends a frame from the IPoIB header on, at once or when the path is known. A frame whose path
   /// fails, or for which too many wait, counts as LinkCounters::arp_unsent or nd_unsent.
   void send(const wire::HwAddr& to, std::span<const std::byte> frame, TimePoint now);
+  /// While messages with this source LID are answered: those of several paths that lead to it are
+  /// preferred. A peer that checks its paths then learns of both directions. 0: none.
+  void prefer_lid(std::uint16_t lid) { preferred_lid_ = lid; }
   /// A packet from the host arrived with this source LID. If the LID has changed, the host may have
   /// moved. Then the SA is queried, because the way back may differ from the way there.
   void heard(const wire::HwAddr& from, std::uint16_t slid, TimePoint now);
@@ -121,6 +129,7 @@ class PathTable final : public NeighbourPaths {
   void asked_for(const wire::HwAddr& hw) override;
   void release(const wire::IpAddr& user, const wire::HwAddr& hw) override;
   void refresh(const wire::HwAddr& hw, TimePoint now) override;
+  void answered(const wire::HwAddr& hw, TimePoint now) override;
   [[nodiscard]] PathState state(const wire::HwAddr& hw) const override;
   [[nodiscard]] table::NeighbourMode mode() const override { return table::NeighbourMode::kUd; }
   void describe(const wire::HwAddr& hw, table::Neighbour& out) const override;
@@ -134,6 +143,7 @@ class PathTable final : public NeighbourPaths {
   struct Way {
     fabric::AhAttr attr;
     fabric::AhIndex ah = fabric::kNoAh;
+    std::size_t place = 0;  ///< Its own one among Path::ways, while it is in use.
   };
   /// The way to a port, or several between different LIDs.
   struct Path {
@@ -147,9 +157,14 @@ class PathTable final : public NeighbourPaths {
     sa::TransactionId query = sa::kNoTransaction;
     fabric::AhAttr attr;                 ///< That of the first way, or of a pinned one to come.
     fabric::AhIndex ah = fabric::kNoAh;  ///< That of the first way.
+    /// The different ways, those left included. They own the handles.
+    std::vector<Way> known;
     /// One for each of PathConfig::paths values of the flow hash; fewer different ones have several
     /// places each. Empty: there is no handle.
     std::vector<Way> ways;
+    PathChecks checks;          ///< They judge the known ways.
+    wire::IpAddr checked_user;  ///< It gets the messages of checks.
+    unsigned silences = 0;      ///< PathChecks::silences() at the last one.
     unsigned turn = 0;          ///< Way of the next message of the link itself.
     std::uint8_t mtu_code = 0;  ///< 0: not known.
     std::uint8_t lifetime = kUsualLifetime;
@@ -165,7 +180,7 @@ class PathTable final : public NeighbourPaths {
     std::vector<Frame> waiting;
 
     [[nodiscard]] bool unused() const { return users.empty() && waiting.empty() && !pinned; }
-    /// The different attributes of its ways.
+    /// The attributes of its known ways.
     [[nodiscard]] std::vector<fabric::AhAttr> attrs() const;
   };
 
@@ -197,6 +212,11 @@ class PathTable final : public NeighbourPaths {
   Status apply(Path& p, std::vector<fabric::AhAttr> attrs, std::uint8_t mtu_code, TimePoint now);
   [[nodiscard]] Result<std::vector<Way>> make_ways(const std::vector<Way>& old,
                                                    const std::vector<fabric::AhAttr>& attrs);
+  [[nodiscard]] std::vector<Way> places_of(const std::vector<Way>& used) const;
+  [[nodiscard]] fabric::AhIndex own_way(Path& p) const;
+  void check_ways(Path& p, TimePoint now);
+  void log_left(const Path& p, const std::vector<Way>& used, TimePoint now);
+  [[nodiscard]] bool send_check(Path& p, TimePoint now);
   void destroy_unused(const std::vector<Way>& ways, const std::vector<Way>& used);
   void renew_handles(TimePoint now);
   void on_failure(Path& p, const std::string& why, TimePoint now);
@@ -212,6 +232,7 @@ class PathTable final : public NeighbourPaths {
   sa::Client& sa_;
   LinkCounters& counters_;
   Listener listener_;
+  Prober prober_;
   Jitter jitter_;
   bool operational_ = false;
   std::optional<std::uint8_t> tclass_;
@@ -228,8 +249,10 @@ class PathTable final : public NeighbourPaths {
   RateLimiter unasked_limit_;
   std::size_t claimed_ = 0;            ///< Number of claimed paths.
   TimeOrder<PathKey> settled_claims_;  ///< The answered ones among them.
-  LogLimit records_log_;
-  RateLimiter claims_limit_;  ///< Queries for known paths whose GIDs other ports claim.
+  RateLimiter checks_limit_;
+  LogLimit records_log_, left_log_;
+  std::uint16_t preferred_lid_ = 0;  ///< See prefer_lid().
+  RateLimiter claims_limit_;         ///< Queries for known paths whose GIDs other ports claim.
 };
 
 }  // namespace ipoib::link

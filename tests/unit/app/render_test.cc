@@ -59,6 +59,7 @@ TEST(Render, Link) {
   EXPECT_EQ(link["counters"]["nd_invalid"], 4);
   EXPECT_EQ(link["counters"]["sidr_errors"], (Json{{"dlid", 2}}));
   EXPECT_EQ(link["counters"]["path_records_refused"], 4);
+  EXPECT_EQ(link["counters"]["paths_left"], 3);
   EXPECT_EQ(link["counters"]["paths_refused"], 6);
   EXPECT_EQ(link["counters"]["path_claims_refused"], 7);
 }

@@ -109,6 +109,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
              TimePoint now) override;
   void release(const wire::IpAddr& user, const wire::HwAddr& hw) override;
   void refresh(const wire::HwAddr& hw, TimePoint now) override { ud_.refresh(hw, now); }
+  void answered(const wire::HwAddr& hw, TimePoint now) override { ud_.answered(hw, now); }
   [[nodiscard]] PathState state(const wire::HwAddr& hw) const override { return ud_.state(hw); }
   [[nodiscard]] table::NeighbourMode mode() const override { return ud_.mode(); }
   void describe(const wire::HwAddr& hw, table::Neighbour& out) const override;

@@ -390,6 +390,7 @@ void SimFabric::send(const SimNode& from, Packet&& made) {
   const bool multicast = made.qpn == wire::kMulticastQpn;
   if (multicast) ++broadcasts;
   if (!from.on_fabric() || !from.has_pkey()) return;
+  if (!multicast && broken_lids.count(made.to.dlid) != 0) return;
   const sa::McGroup* group = nullptr;
   if (multicast && switches_by_membership) {
     const auto it = administrator_->groups().find(made.to.dgid);

@@ -171,6 +171,7 @@ class SimFabric : public test::SimTime {
   bool one_queue_pair = false;  ///< Nodes added later have one; otherwise they have up to three.
   std::uint64_t mads = 0;       ///< Requests to the administrator.
   std::uint64_t broadcasts = 0;
+  std::set<std::uint16_t> broken_lids;        ///< Unicast packets to these LIDs are lost.
   std::map<std::string, std::uint64_t> lost;  ///< Packets without a receiver, by reason.
 
  private:

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "lib/link/path_checks.h"
 #include "tests/unit/lib/link/sim_fabric.h"
 
 namespace ipoib::link {
@@ -65,6 +66,107 @@ TEST(Sim, U41_NodesReachEachOtherOverSeveralPaths) {
     ways.emplace(way.src_path_bits, way.dlid);
   }
   EXPECT_EQ(ways, (std::set<std::pair<int, int>>{{0, 12}, {1, 13}, {2, 14}, {3, 15}}));
+  stop_all(f);
+}
+
+/// Two nodes with two paths between them, of LIDs 4 and 6 and of LIDs 5 and 7.
+class TwoPaths : public ::testing::Test {
+ protected:
+  /// Longest time until a broken path is left, and until one is used again.
+  static constexpr Duration kBound = PathChecks::kInterval + 3 * PathChecks::kTimeout;
+
+  TwoPaths() {
+    f.config.paths = 2;
+    bring_up(f, 2);
+    EXPECT_TRUE(all_hear_all(f, 10s));
+    send_for(1s);
+  }
+  [[nodiscard]] std::uint64_t received() const {
+    return f.nodes[1]->received[f.nodes[0]->address()];
+  }
+  /// Node 0 sends to node 1, in many flows. Returns the share of packets that arrived.
+  double send_for(Duration time) {
+    const auto before = received();
+    int sent = 0;
+    for (Duration passed{}; passed < time; passed += 50ms, ++sent) {
+      f.nodes[0]->send_ip(f.nodes[1]->address());
+      f.run_for(50ms);
+    }
+    return static_cast<double>(received() - before) / sent;
+  }
+  [[nodiscard]] std::set<std::uint16_t> lids(std::size_t of = 0) const {
+    const auto* n = f.nodes[of]->sink->find(f.nodes[1 - of]->address());
+    std::set<std::uint16_t> lids;
+    for (unsigned hash = 0; hash < table::Neighbour::kMaxPaths; ++hash)
+      lids.insert(f.nodes[of]
+                      ->actions->ahs
+                      .at(n->mode == table::NeighbourMode::kUdPaths ? n->handle_of(hash) : n->ah)
+                      .dlid);
+    return lids;
+  }
+  [[nodiscard]] LinkCounters counters() const { return f.nodes[0]->link->counters(); }
+
+  SimFabric f{11, {}, 1};
+};
+
+TEST_F(TwoPaths, U41_FlowsOfABrokenPathMoveAndReturn) {
+  ASSERT_EQ(lids(), (std::set<std::uint16_t>{6, 7}));
+  for (const auto broken : {std::uint16_t{7}, std::uint16_t{6}}) {
+    const auto queries = counters().path_queries;
+    const auto left = counters().paths_left;
+    f.broken_lids = {broken, static_cast<std::uint16_t>(broken - 2)};
+    EXPECT_LT(send_for(1s), 0.7);
+    send_for(kBound - 1s);
+    EXPECT_EQ(send_for(1min), 1.0);
+    EXPECT_EQ(lids(), std::set<std::uint16_t>{static_cast<std::uint16_t>(13 - broken)});
+    EXPECT_EQ(counters().paths_left, left + 1);
+    EXPECT_GT(counters().path_queries, queries);
+    EXPECT_EQ(f.nodes[0]->link->neighbours(f.now).front().paths.size(), 1U);
+    f.broken_lids.clear();
+    EXPECT_EQ(send_for(kBound), 1.0);
+    EXPECT_EQ(lids(), (std::set<std::uint16_t>{6, 7}));
+    EXPECT_EQ(send_for(5s), 1.0);
+  }
+  stop_all(f);
+}
+
+/// Packets arrive over both paths, but the answers of one are lost: it is left.
+TEST_F(TwoPaths, U41_PathIsLeftThatIsBrokenOnTheWayBack) {
+  f.broken_lids = {5};
+  send_for(kBound);
+  EXPECT_EQ(lids(), std::set<std::uint16_t>{6});
+  f.broken_lids.clear();
+  send_for(kBound);
+  EXPECT_EQ(lids(), (std::set<std::uint16_t>{6, 7}));
+  stop_all(f);
+}
+
+/// If all paths of a host are silent, none is left.
+TEST_F(TwoPaths, U41_SilentHostKeepsItsPaths) {
+  f.broken_lids = {6, 7};
+  EXPECT_EQ(send_for(2s), 0.0);
+  send_for(30s);
+  f.broken_lids.clear();
+  send_for(kBound);
+  EXPECT_EQ(send_for(1min), 1.0);
+  EXPECT_EQ(lids(), (std::set<std::uint16_t>{6, 7}));
+  stop_all(f);
+}
+
+/// An unused neighbour is not checked.
+TEST_F(TwoPaths, U41_PathsOfAnUnusedNeighbourAreNotChecked) {
+  f.run_for(2min);
+  const auto before = counters().arp_sent;
+  f.run_for(1min);
+  EXPECT_EQ(counters().arp_sent, before);
+  stop_all(f);
+}
+
+TEST_F(TwoPaths, U41_ChecksAreFew) {
+  const auto before = counters().arp_sent;
+  send_for(1min);
+  // One of two paths each five seconds, and the probes of the neighbour itself.
+  EXPECT_LE(counters().arp_sent - before, 16U);
   stop_all(f);
 }
 
