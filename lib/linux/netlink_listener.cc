@@ -11,7 +11,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
+#include "lib/base/log.h"
 #include "lib/linux/network_namespace.h"
 
 namespace ipoib::kernel {
@@ -104,7 +106,18 @@ void NetlinkListener::send_request(TimePoint now) {
   auto* const fixed =
       static_cast<std::uint8_t*>(mnl_nlmsg_put_extra_header(header, dump->fixed_len));
   *fixed = dump->family;
-  if (mnl_socket_sendto(socket_, header, header->nlmsg_len) < 0) reader_.give_up();
+  if (mnl_socket_sendto(socket_, header, header->nlmsg_len) < 0) reader_.give_up(errno);
+}
+
+void NetlinkListener::log_change() {
+  const int error = reader_.error();
+  if (error == std::exchange(logged_, error)) return;
+  if (error != 0)
+    log(LogArea::kMgmt, LogLevel::kWarning,
+        "netlink: the kernel does not list its objects: {}; the request is repeated each second",
+        std::strerror(error));
+  else
+    log(LogArea::kMgmt, LogLevel::kNotice, "netlink: the kernel lists its objects again");
 }
 
 Status NetlinkListener::receive(TimePoint now) {
@@ -124,8 +137,9 @@ Status NetlinkListener::receive(TimePoint now) {
     messages += reader_.take(std::span{buffer}.first(static_cast<std::size_t>(datagram.len)));
     send_request(now);
   }
-  if (reader_.in_snapshot() && now >= requested_ + kDumpTimeout) reader_.give_up();
+  if (reader_.in_snapshot() && now >= requested_ + kDumpTimeout) reader_.give_up(ETIMEDOUT);
   if (reader_.needs_snapshot() && now >= begun_ + kSnapshotInterval) begin_snapshot(now);
+  log_change();
   return {};
 }
 

@@ -30,7 +30,8 @@ class NetlinkListener {
 
   [[nodiscard]] int fd() const;
   /// Gives the messages that wait to the sink, a limited number of them, and begins a snapshot if one
-  /// is needed, once a second at most. An error: no more messages will come.
+  /// is needed, once a second at most. The log has a line when requests begin to fail, and when they
+  /// succeed again. An error: no more messages will come.
   Status receive(TimePoint now);
   /// Time of the next receive() without a message.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
@@ -43,11 +44,13 @@ class NetlinkListener {
   Status join(const NetlinkSubscription& subscription);
   void begin_snapshot(TimePoint now);
   void send_request(TimePoint now);
+  void log_change();
 
   mnl_socket* socket_;
   NetlinkReader reader_;
   TimePoint begun_{};      ///< The latest snapshot.
   TimePoint requested_{};  ///< The latest dump.
+  int logged_ = 0;         ///< NetlinkReader::error() in the latest line of the log.
 };
 
 }  // namespace ipoib::kernel

@@ -4,6 +4,9 @@
 #include <libmnl/libmnl.h>
 #include <linux/netlink.h>
 
+#include <cerrno>
+#include <cstdint>
+
 namespace ipoib::kernel {
 namespace {
 
@@ -13,10 +16,12 @@ bool is_whole(const nlmsghdr* message, int rest) {
   return mnl_nlmsg_ok(message, rest) && message->nlmsg_len <= static_cast<unsigned>(rest);
 }
 
-/// The end of a dump carries a negative error number if it failed.
-bool is_error(const nlmsghdr& end) {
-  return mnl_nlmsg_get_payload_len(&end) >= sizeof(std::int32_t) &&
-         *static_cast<const std::int32_t*>(mnl_nlmsg_get_payload(&end)) < 0;
+/// Returns the error number of the end of a dump or of an error message, which begin with a negative
+/// one; 0: it did not fail.
+int error_of(const nlmsghdr& message) {
+  if (mnl_nlmsg_get_payload_len(&message) < sizeof(std::int32_t)) return 0;
+  const auto number = *static_cast<const std::int32_t*>(mnl_nlmsg_get_payload(&message));
+  return number < 0 && number != INT32_MIN ? -number : 0;
 }
 
 }  // namespace
@@ -41,9 +46,10 @@ void NetlinkReader::end_snapshot() {
   next_ = dumps_.size();
 }
 
-void NetlinkReader::give_up() {
+void NetlinkReader::give_up(int error) {
   end_snapshot();
   needed_ = true;
+  error_ = error;
 }
 
 void NetlinkReader::lose() {
@@ -67,16 +73,17 @@ void NetlinkReader::handle(const nlmsghdr& message) {
   else if (is_answer && message.nlmsg_type == NLMSG_DONE)
     end_dump(message);
   else if (is_answer && message.nlmsg_type == NLMSG_ERROR)
-    give_up();
+    give_up(error_of(message) != 0 ? error_of(message) : EPROTO);
 }
 
 /// An interrupted dump may lack objects that exist.
 void NetlinkReader::end_dump(const nlmsghdr& end) {
   awaited_ = false;
-  if (is_error(end)) return give_up();
+  if (const int error = error_of(end); error != 0) return give_up(error);
   if (needed_) return end_snapshot();
   if (next_ < dumps_.size()) return;
   ++snapshots_;
+  error_ = 0;
   sink_.on_snapshot_end();
 }
 

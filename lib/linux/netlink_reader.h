@@ -60,8 +60,11 @@ class NetlinkReader {
   void begin_snapshot();
   /// The request that the caller sends now; none while the kernel answers the previous one.
   [[nodiscard]] std::optional<NetlinkDump> take_request();
-  /// The request failed or its answer does not end: another snapshot is needed.
-  void give_up();
+  /// The request failed with this error number, or its answer does not end: another snapshot is
+  /// needed.
+  void give_up(int error);
+  /// Error number of the latest request that failed; 0: a complete snapshot came later, or none failed.
+  [[nodiscard]] int error() const { return error_; }
   /// Messages were lost.
   void lose();
   /// Handles the messages of a datagram, which is aligned to 4 octets, up to the first that is
@@ -78,6 +81,7 @@ class NetlinkReader {
   std::size_t next_;  ///< Index of the next dump to request.
   std::uint32_t sequence_ = 0;
   std::uint64_t snapshots_ = 0;
+  int error_ = 0;
   bool awaited_ = false;  ///< The kernel answers a request.
   bool needed_ = true;
 };

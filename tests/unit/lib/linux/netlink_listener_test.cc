@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "lib/linux/network_namespace.h"
+#include "tests/support/logged.h"
 
 using namespace std::chrono_literals;
 
@@ -117,6 +118,25 @@ TEST_F(NetlinkListenerTest, OverrunIsFollowedByASnapshot) {
   now += 1s;
   ASSERT_TRUE(listener->receive(now));
   receive_snapshots(2);
+}
+
+/// The kernel knows no objects of the second type.
+TEST_F(NetlinkListenerTest, RefusedListIsLoggedOnce) {
+  NetlinkSubscription refused = subscription();
+  refused.dumps[1].type = RTM_GETLINK + 4000;
+  const std::string log = logged([&] {
+    auto opened = NetlinkListener::open(refused, path, counts, now);
+    ASSERT_TRUE(opened);
+    for (int i = 0; i < 5; ++i, now += 1s) {
+      pollfd ready{(*opened)->fd(), POLLIN, 0};
+      poll(&ready, 1, 100);
+      ASSERT_TRUE((*opened)->receive(now));
+    }
+    EXPECT_EQ((*opened)->reader().snapshots(), 0U);
+  });
+  const std::string line = "netlink: the kernel does not list its objects: Operation not supported";
+  EXPECT_NE(log.find(line), std::string::npos) << log;
+  EXPECT_EQ(log.find(line), log.rfind(line)) << log;
 }
 
 TEST_F(NetlinkListenerTest, TurnIsLimited) {

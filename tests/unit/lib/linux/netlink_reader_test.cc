@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
@@ -105,13 +106,17 @@ TEST_F(NetlinkReaderTest, InterruptedSnapshotIsRepeated) {
 }
 
 TEST_F(NetlinkReaderTest, FailedSnapshotIsRepeated) {
+  EXPECT_EQ(reader.error(), 0);
   reader.take(done(begin(), -EBUSY));
   EXPECT_TRUE(reader.needs_snapshot());
-  reader.take(message(NLMSG_ERROR, begin(), -EBUSY));
+  EXPECT_EQ(reader.error(), EBUSY);
+  reader.take(message(NLMSG_ERROR, begin(), -EPERM));
   EXPECT_TRUE(reader.needs_snapshot());
+  EXPECT_EQ(reader.error(), EPERM);
   begin();
-  reader.give_up();
+  reader.give_up(ETIMEDOUT);
   EXPECT_TRUE(reader.needs_snapshot());
+  EXPECT_EQ(reader.error(), ETIMEDOUT);
   EXPECT_EQ(diary.text, "BBB");
   EXPECT_EQ(reader.snapshots(), 0U);
 }

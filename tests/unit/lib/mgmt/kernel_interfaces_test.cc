@@ -11,6 +11,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <random>
 
@@ -190,7 +191,7 @@ TEST_F(KernelInterfacesTest, SnapshotThatFailedRemovesNoInterface) {
   list_one();
   begin_snapshot();
   reader.take(link_message({.name = "ib1", .index = 6}));
-  reader.give_up();
+  reader.give_up(ETIMEDOUT);
   EXPECT_EQ(count(), 2U);
   begin_snapshot();
   reader.take(link_message({.name = "ib2", .index = 7}));
