@@ -50,7 +50,7 @@ constexpr std::uint32_t kChecksBurst = 256;
 /// Users of a path of which a check finds out if they are in use.
 constexpr std::size_t kMaxCheckedUsers = 16;
 /// Interval of log lines about records of the SA that are not usable, and about ways that are left.
-constexpr Duration kLogInterval = std::chrono::seconds(10);
+constexpr Duration kPathLogInterval = std::chrono::seconds(10);
 /// Spacing of paths that are queried again after an event.
 constexpr Duration kRefreshSpacing = std::chrono::milliseconds(2);
 
@@ -69,8 +69,8 @@ PathTable::PathTable(PathConfig config, LinkActions& actions, sa::Client& sa,
       qkeys_{0, KeyedHash{seed}},
       unasked_limit_{kUnaskedInterval, kUnaskedBurst},
       checks_limit_{kChecksInterval, kChecksBurst},
-      records_log_{kLogInterval},
-      left_log_{kLogInterval},
+      records_log_{kPathLogInterval},
+      left_log_{kPathLogInterval},
       claims_limit_{kClaimsInterval, kClaimsBurst} {}
 
 PathTable::~PathTable() {
