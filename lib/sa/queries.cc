@@ -105,12 +105,14 @@ Request find_path(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pk
   return Request::of(wire::Method::kGet, wire::Attr::kPathRecord, mask, r);
 }
 
-Request find_path_to_lid(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
-                         std::uint16_t dlid) {
+Request find_path_between(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
+                          const LidPair& lids) {
   Request request = find_path(sgid, dgid, pkey, std::nullopt);
-  const wire::Be16 octets{dlid};
-  std::memcpy(&request.data[offsetof(PathRecord, dlid)], &octets, sizeof(octets));
-  request.comp_mask |= PathRecord::kDlid;
+  const wire::Be16 slid{lids.slid};
+  const wire::Be16 dlid{lids.dlid};
+  std::memcpy(&request.data[offsetof(PathRecord, slid)], &slid, sizeof(slid));
+  std::memcpy(&request.data[offsetof(PathRecord, dlid)], &dlid, sizeof(dlid));
+  request.comp_mask |= PathRecord::kSlid | PathRecord::kDlid;
   return request;
 }
 

@@ -47,9 +47,14 @@ namespace ipoib::sa {
 [[nodiscard]] Request find_paths(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
                                  std::optional<std::uint8_t> tclass, std::uint8_t count);
 
-/// Asks for the path that leads to this LID of the port. The SA chooses the traffic class.
-[[nodiscard]] Request find_path_to_lid(const wire::Gid& sgid, const wire::Gid& dgid,
-                                       std::uint16_t pkey, std::uint16_t dlid);
+/// LIDs of the two ports of a path.
+struct LidPair {
+  std::uint16_t slid;
+  std::uint16_t dlid;
+};
+/// Asks for the path between these LIDs of the ports. The SA chooses the traffic class.
+[[nodiscard]] Request find_path_between(const wire::Gid& sgid, const wire::Gid& dgid,
+                                        std::uint16_t pkey, const LidPair& lids);
 
 [[nodiscard]] Request class_port_info();
 

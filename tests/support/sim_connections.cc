@@ -115,8 +115,8 @@ void SimSide::start() {
   around.second_path_to = [this](const wire::Gid&, const fabric::AhAttr& in_use,
                                  ConnectionSurroundings::SecondPath handler, TimePoint) {
     if (second_path)
-      sim_.at(sim_.now + 1ms, [this, handler = std::move(handler), dlid = in_use.dlid] {
-        if (alive()) handler(second_path(dlid), sim_.now);
+      sim_.at(sim_.now + 1ms, [this, handler = std::move(handler), in_use] {
+        if (alive()) handler(second_path(in_use), sim_.now);
       });
   };
   around.is_answered = [this](const wire::Gid& gid, TimePoint since, TimePoint) {

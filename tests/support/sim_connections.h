@@ -106,8 +106,8 @@ class SimSide final : FakeNeighbourPaths {
   std::uint8_t path_lifetime = kUsualLifetime;  ///< In each PathRecord of the SA.
   bool sa_answers = true;                       ///< Queries for the requests of peers.
   std::size_t path_queries = 0;
-  /// The SA's answer to queries for a path beside the one with this LID; empty function: no answer.
-  std::function<std::optional<fabric::AhAttr>(std::uint16_t dlid)> second_path;
+  /// The SA's answer to queries for a path beside the one in use; empty function: no answer.
+  std::function<std::optional<fabric::AhAttr>(const fabric::AhAttr& in_use)> second_path;
   FakeConnectionActions hca;
   std::unique_ptr<cm::Manager> manager;
   std::unique_ptr<Connections> connections;

@@ -4,10 +4,19 @@
 #include <memory>
 #include <utility>
 
-#include "lib/sa/queries.h"
 #include "lib/wire/sa_records.h"
 
 namespace ipoib::link {
+namespace {
+
+/// The LID after this one of a port, the first one after the last. Subnet managers give all ports of a
+/// subnet one LMC.
+std::uint16_t next_lid(std::uint16_t lid, std::uint8_t lmc) {
+  const unsigned mask = (1U << lmc) - 1;
+  return static_cast<std::uint16_t>((lid & ~mask) | ((lid + 1U) & mask));
+}
+
+}  // namespace
 
 void SecondPaths::ask(const wire::Gid& gid, const fabric::AhAttr& first, Handler handler,
                       TimePoint now) {
@@ -15,16 +24,15 @@ void SecondPaths::ask(const wire::Gid& gid, const fabric::AhAttr& first, Handler
   if (port.lmc == 0 || port.link_layer != fabric::LinkLayer::kInfiniBand || first.global ||
       queries_.size() >= kMaxQueries)
     return;
-  // Subnet managers give all ports of a subnet one LMC.
-  const unsigned mask = (1U << port.lmc) - 1;
-  const auto dlid = static_cast<std::uint16_t>((first.dlid & ~mask) | ((first.dlid + 1U) & mask));
+  const sa::LidPair lids{.slid = next_lid(port.lid_with(first.src_path_bits), port.lmc),
+                         .dlid = next_lid(first.dlid, port.lmc)};
   const auto id = std::make_shared<sa::TransactionId>(sa::kNoTransaction);
   *id = sa_.submit(
-      sa::find_path_to_lid(port.gid(), gid, pkey_, dlid),
-      [this, id, gid, dlid, handler = std::move(handler)](const sa::Outcome& outcome,
+      sa::find_path_between(port.gid(), gid, pkey_, lids),
+      [this, id, gid, lids, handler = std::move(handler)](const sa::Outcome& outcome,
                                                           TimePoint at) {
         queries_.erase(*id);
-        handler(accept(gid, dlid, outcome), at);
+        handler(accept(gid, lids, outcome), at);
       },
       now);
   queries_.insert(*id);
@@ -35,14 +43,16 @@ void SecondPaths::clear() {
   queries_.clear();
 }
 
-std::optional<fabric::AhAttr> SecondPaths::accept(const wire::Gid& gid, std::uint16_t dlid,
+std::optional<fabric::AhAttr> SecondPaths::accept(const wire::Gid& gid, const sa::LidPair& lids,
                                                   const sa::Outcome& outcome) const {
   if (!outcome) return std::nullopt;
   const auto record = outcome->record<wire::PathRecord>();
-  if (!record || record->dgid != gid || record->dlid.host() != dlid || record->hop_limit() > 1)
+  if (!record || record->dgid != gid || record->slid.host() != lids.slid ||
+      record->dlid.host() != lids.dlid || record->hop_limit() > 1)
     return std::nullopt;
   fabric::AhAttr attr;
-  attr.dlid = dlid;
+  attr.dlid = lids.dlid;
+  attr.src_path_bits = actions_.port().path_bits_of(lids.slid);
   attr.sl = record->sl();
   attr.rate = wire::value_of(record->rate);
   return attr;

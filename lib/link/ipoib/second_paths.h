@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queries the SA for second paths to ports, which lead to another LID of the port than the first.
+// Queries the SA for second paths to ports, which lead from another LID of this port to another LID of
+// the other one than the first: a peer finds no fault in packets only if they come from the LID that
+// its own path leads to. Source: IBA vol 1 §9.6.1.5, §17.2.8.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +14,7 @@
 #include "lib/fabric/fabric_types.h"
 #include "lib/link/ipoib/ipoib_types.h"
 #include "lib/sa/client.h"
+#include "lib/sa/queries.h"
 
 namespace ipoib::link {
 
@@ -35,7 +38,7 @@ class SecondPaths {
   void clear();
 
  private:
-  [[nodiscard]] std::optional<fabric::AhAttr> accept(const wire::Gid& gid, std::uint16_t dlid,
+  [[nodiscard]] std::optional<fabric::AhAttr> accept(const wire::Gid& gid, const sa::LidPair& lids,
                                                      const sa::Outcome& outcome) const;
 
   std::uint16_t pkey_;

@@ -203,6 +203,15 @@ Outcome send_datagram(Qp& qp, const Send& send) {
   return IBV_WC_SUCCESS;
 }
 
+/// True if the peer expects packets from this LID: the one that its path leads to. `follows`: its
+/// alternate path. Source: IBA vol 1 §9.6.1.5.
+bool comes_from_path(const Qp& qp, const Qp& peer, bool follows) {
+  const ibv_ah_attr& expected = follows ? peer.attr.alt_ah_attr : peer.attr.ah_attr;
+  const std::uint16_t slid =
+      static_cast<std::uint16_t>(qp.port().attr.lid | qp.attr.ah_attr.src_path_bits);
+  return slid == expected.dlid;
+}
+
 /// Returns the queue pair at the other end if both name each other.
 Qp* peer_of(const Qp& qp) {
   if (qp.port().attr.state != IBV_PORT_ACTIVE) return nullptr;
@@ -226,7 +235,7 @@ Qp* peer_of(const Qp& qp) {
                        (follows || leads_to(peer, here));
   const bool same_partition =
       wire::pkeys_match(here.pkeys[qp.attr.pkey_index], there.pkeys[peer.attr.pkey_index]);
-  return reached && same_partition ? &peer : nullptr;
+  return reached && same_partition && comes_from_path(qp, peer, follows) ? &peer : nullptr;
 }
 
 void establish(Qp& peer) {

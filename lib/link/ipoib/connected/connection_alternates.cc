@@ -76,7 +76,9 @@ ApStatus Connections::on_alternate(cm::Handle handle, const wire::CmLap& lap, Ti
   path.set_sl(lap.sl());
   path.set_subnet_local(lap.subnet_local());
   if (const auto fault = fault_of_alternate(*c, path); fault != ApStatus::kLoaded) return fault;
-  c->alternate = path_back(path, c->port, port_);
+  const fabric::AhAttr back = path_back(path, c->port, port_);
+  if (same_way(back, c->path)) return ApStatus::kDuplicate;
+  c->alternate = back;
   return load_alternate(*c) ? ApStatus::kLoaded : ApStatus::kRejected;
 }
 

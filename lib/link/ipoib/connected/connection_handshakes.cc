@@ -286,14 +286,17 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
                     .served_by = made->served_by,
                     .port = from,
                     .psn = psn};
+  wanted.path = path_back(req.primary, from, port_);
   auto failover = wire::Failover::kNotSupported;
   if (rc && actions_.takes_alternates() && req.alternate.is_given()) {
-    const bool usable = fault_of_alternate(wanted, req.alternate) == wire::ApStatus::kLoaded;
+    const fabric::AhAttr back = path_back(req.alternate, from, port_);
+    const bool usable = !same_way(back, wanted.path) &&
+                        fault_of_alternate(wanted, req.alternate) == wire::ApStatus::kLoaded;
     failover = usable ? wire::Failover::kAccepted : wire::Failover::kRejected;
-    if (usable) wanted.alternate = path_back(req.alternate, from, port_);
+    if (usable) wanted.alternate = back;
   }
   const fabric::ReadyToReceive receive{.peer_qpn = req.local_qpn.host(),
-                                       .path = path_back(req.primary, from, port_),
+                                       .path = wanted.path,
                                        .path_mtu = path_mtu(req.mtu()),
                                        .rx_psn = psn};
   auto status = actions_.set_ready_to_receive(queue, receive);
@@ -313,7 +316,6 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
   const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
   wanted.peer_qpn = receive.peer_qpn;
   wanted.peer_mtu = said.receive_mtu.host();
-  wanted.path = receive.path;
   Connection& c = add(handle, wanted, now);
   half_open_.emplace(c.serial = next_serial_++, handle);
   c.to_send = {.tx_psn = req.starting_psn.host(),

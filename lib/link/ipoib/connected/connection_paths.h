@@ -31,6 +31,12 @@ namespace ipoib::link {
           .dgid = path.local_gid};
 }
 
+/// True if packets take the same links on both paths to a port, so that they fail together.
+[[nodiscard]] inline bool same_way(const fabric::AhAttr& a, const fabric::AhAttr& b) {
+  return a.dlid == b.dlid && a.src_path_bits == b.src_path_bits && a.global == b.global &&
+         (!a.global || (a.flow_label == b.flow_label && a.tclass == b.tclass));
+}
+
 /// The path to the peer's port as this side names it in a REQ or LAP.
 [[nodiscard]] inline wire::CmPath path_there(const fabric::AhAttr& to, const wire::Gid& peer,
                                              const fabric::PortAttr& port,

@@ -168,6 +168,7 @@ class VerbsAlternateTest : public VerbsConnectedTest {
   static Status load(const End& end, std::uint16_t dlid) {
     fabric::AlternatePath alternate;
     alternate.path.dlid = dlid;
+    alternate.path.src_path_bits = dlid & 1;
     return end.node->hca->load_alternate(*end.queue, alternate);
   }
   void expect_migrated(const End& end) {
@@ -201,6 +202,20 @@ TEST_P(VerbsAlternateTest, C15_QueuesMigrateTogetherAndTakeAnotherAlternate) {
   ASSERT_TRUE(load(b_, 0x10));
   expect_talk();
   expect_failover(0x21);
+}
+
+TEST_P(VerbsAlternateTest, C15_AnAlternateBetweenOtherLidsThanThePeersFails) {
+  fabric::AlternatePath alternate;
+  alternate.path.dlid = 0x21;  // From LID 0x10, to which the peer's does not lead.
+  ASSERT_TRUE(a_.node->hca->load_alternate(*a_.queue, alternate));
+  ASSERT_TRUE(load(b_, 0x11));
+  expect_talk();
+  fabric_.cut(0x20);
+  EXPECT_EQ(send(a_, {700}), 1);
+  fabric_.time_passes(10);
+  EXPECT_TRUE(receive(b_).empty());
+  EXPECT_TRUE(receive(a_).empty());
+  EXPECT_EQ(info(a_).error, QueueError::kRetryExceeded);
 }
 
 TEST_P(VerbsAlternateTest, C15_WithoutAnAlternateThePathFails) {

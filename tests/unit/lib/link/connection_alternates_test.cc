@@ -24,9 +24,10 @@ class ConnectionAlternates : public testing::Test {
     }
     a.start();
     b.start();
-    a.second_path = [](std::uint16_t dlid) -> std::optional<fabric::AhAttr> {
+    a.second_path = [](const fabric::AhAttr& in_use) -> std::optional<fabric::AhAttr> {
       fabric::AhAttr attr;
-      attr.dlid = dlid ^ 1;
+      attr.dlid = in_use.dlid ^ 1;
+      attr.src_path_bits = in_use.src_path_bits ^ 1;
       attr.sl = 3;
       attr.rate = 6;
       return attr;
@@ -65,9 +66,11 @@ TEST_F(ConnectionAlternates, C15_BothEndsLoadTheSecondPathOfTheSa) {
   ASSERT_EQ(queue(a).alternates.size(), 1U);
   ASSERT_EQ(queue(b).alternates.size(), 1U);
   EXPECT_EQ(queue(a).alternates[0].path.dlid, 0x21);
+  EXPECT_EQ(queue(a).alternates[0].path.src_path_bits, 1);
   EXPECT_EQ(queue(a).alternates[0].path.sl, 3);
   EXPECT_EQ(queue(a).alternates[0].ack_timeout, a.config.ack_timeout);
-  EXPECT_EQ(queue(b).alternates[0].path.dlid, 0x10);
+  EXPECT_EQ(queue(b).alternates[0].path.dlid, 0x11);
+  EXPECT_EQ(queue(b).alternates[0].path.src_path_bits, 1);
   EXPECT_EQ(queue(b).alternates[0].path.sl, 3);
   EXPECT_EQ(queue(b).alternates[0].path.rate, 6);
   EXPECT_EQ(a.connections->counters().alternates, 1U);
@@ -91,7 +94,7 @@ TEST_F(ConnectionAlternates, C15_AfterAMigrationAnotherPathIsLoaded) {
 }
 
 TEST_F(ConnectionAlternates, C15_WithoutASecondPathNothingIsAsked) {
-  a.second_path = [](std::uint16_t) { return std::nullopt; };
+  a.second_path = [](const fabric::AhAttr&) { return std::nullopt; };
   connect();
   EXPECT_TRUE(answers().empty());
   EXPECT_TRUE(queue(a).alternates.empty());
@@ -122,6 +125,24 @@ TEST_F(ConnectionAlternates, C15_PathsBetweenOtherPortsAreRefused) {
   sim.run_for(1s);
   EXPECT_EQ(answers(), (std::vector{ApStatus::kLid, ApStatus::kLid, ApStatus::kGid}));
   EXPECT_TRUE(queue(a).alternates.empty());
+  EXPECT_TRUE(queue(b).alternates.empty());
+}
+
+TEST_F(ConnectionAlternates, C15_ThePathInUseIsNoAlternate) {
+  change_laps([](wire::CmLap& lap) {
+    lap.local_lid.set(0x10);
+    lap.remote_lid.set(0x20);
+  });
+  connect();
+  EXPECT_EQ(answers(), std::vector{ApStatus::kDuplicate});
+  EXPECT_TRUE(queue(b).alternates.empty());
+}
+
+TEST_F(ConnectionAlternates, C15_ThePathOfARequestIsNotItsAlternate) {
+  a.second_path = nullptr;
+  change_each<wire::CmReq>(sim, [](wire::CmReq& req) { req.alternate = req.primary; });
+  connect();
+  EXPECT_EQ(sim.all_sent<wire::CmRep>().at(0).failover(), wire::Failover::kRejected);
   EXPECT_TRUE(queue(b).alternates.empty());
 }
 

@@ -23,9 +23,10 @@ class SecondPathsTest : public testing::Test {
     actions.attr.lmc = 2;
     client.set_sm(1, 0, now);
   }
-  void ask(std::uint16_t first) {
+  void ask(std::uint16_t first, std::uint8_t src_path_bits = 0) {
     fabric::AhAttr attr;
     attr.dlid = first;
+    attr.src_path_bits = src_path_bits;
     paths.ask(
         kPeer, attr,
         [this](const std::optional<fabric::AhAttr>& path, TimePoint) { answers.push_back(path); },
@@ -50,14 +51,16 @@ class SecondPathsTest : public testing::Test {
   std::vector<std::optional<fabric::AhAttr>> answers;
 };
 
-TEST_F(SecondPathsTest, C15_TheNextLidOfThePortIsAskedFor) {
+TEST_F(SecondPathsTest, C15_TheNextLidsOfBothPortsAreAskedFor) {
   ask(0x20);
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_EQ(asked().dlid.host(), 0x21);
+  EXPECT_EQ(asked().slid.host(), actions.attr.lid_with(1));
   EXPECT_EQ(asked().dgid, kPeer);
   EXPECT_EQ(sent[0].hdr.comp_mask.host() & wire::PathRecord::kDlid, wire::PathRecord::kDlid);
-  ask(0x23);
+  ask(0x23, 3);
   EXPECT_EQ(asked().dlid.host(), 0x20);
+  EXPECT_EQ(asked().slid.host(), actions.attr.lid_with(0));
 }
 
 TEST_F(SecondPathsTest, C15_PortsWithOneLidHaveNoSecondPath) {

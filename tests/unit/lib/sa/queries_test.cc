@@ -105,10 +105,11 @@ TEST(Queries, E04_PathIsAskedOfAnyTrafficClass) {
   EXPECT_EQ(find_path(kB, kC, 0x0001, std::nullopt).comp_mask, 0x300cU);
 }
 
-TEST(Queries, C15_PathToALidNamesIt) {
-  const Request request = find_path_to_lid(kB, kC, 0x0001, 0x21);
+TEST(Queries, C15_PathBetweenLidsNamesThem) {
+  const Request request = find_path_between(kB, kC, 0x0001, {.slid = 0x11, .dlid = 0x21});
   const auto r = *wire::read<wire::PathRecord>(request.data);
-  EXPECT_EQ(request.comp_mask, 0x301cU);
+  EXPECT_EQ(request.comp_mask, 0x303cU);
+  EXPECT_EQ(r.slid.host(), 0x11);
   EXPECT_EQ(r.dlid.host(), 0x21);
   EXPECT_EQ(r.dgid, kC);
 }
