@@ -49,13 +49,11 @@ void Connections::on_alternate_answer(cm::Handle handle, std::optional<ApStatus>
 }
 
 ApStatus Connections::fault_of_alternate(const Connection& c, const wire::CmPath& path) const {
-  if (path.remote_gid.guid() != port_.guid || path.local_gid.guid() != c.peer.gid.guid())
-    return ApStatus::kGid;
-  if (!path.subnet_local()) return ApStatus::kLoaded;  // The GIDs decide.
-  const fabric::MadAddress there{.lid = path.local_lid.host()};
-  const fabric::MadAddress here{.lid = path.remote_lid.host()};
+  if (path.remote_gid != port_.gid() || path.local_gid != c.peer.gid) return ApStatus::kGid;
+  // A peer in another subnet does not know the LIDs of this one, but may name some.
+  const fabric::MadAddress there{.lid = path_back(path, c.port, port_).dlid};
   const bool right = fabric::same_port(there, {.lid = c.port.lid}, port_.lmc) &&
-                     fabric::same_port(here, {.lid = port_.lid}, port_.lmc);
+                     (!path.subnet_local() || port_.has_lid(path.remote_lid.host()));
   return right ? ApStatus::kLoaded : ApStatus::kLid;
 }
 

@@ -128,6 +128,38 @@ TEST_F(ConnectionAlternates, C15_PathsBetweenOtherPortsAreRefused) {
   EXPECT_TRUE(queue(b).alternates.empty());
 }
 
+TEST_F(ConnectionAlternates, C15_AGlobalPathToAnotherPortIsRefused) {
+  change_laps([](wire::CmLap& lap) {
+    lap.set_subnet_local(false);
+    lap.local_lid.set(0x30);
+  });
+  connect();
+  EXPECT_EQ(answers(), std::vector{ApStatus::kLid});
+  EXPECT_TRUE(queue(b).alternates.empty());
+}
+
+TEST_F(ConnectionAlternates, C15_PathsOfOtherSubnetsAreRefused) {
+  change_laps([](wire::CmLap& lap) { lap.local_gid.bytes[7] ^= std::byte{1}; });
+  connect();
+  change_laps([](wire::CmLap& lap) { lap.remote_gid.bytes[7] ^= std::byte{1}; });
+  migrate(a, sim.now);
+  sim.run_for(1s);
+  EXPECT_EQ(answers(), (std::vector{ApStatus::kGid, ApStatus::kGid}));
+  EXPECT_TRUE(queue(b).alternates.empty());
+}
+
+TEST_F(ConnectionAlternates, C15_ARequestWithAGlobalAlternateToAnotherPortIsRejected) {
+  a.second_path = nullptr;
+  change_each<wire::CmReq>(sim, [](wire::CmReq& req) {
+    req.alternate = req.primary;
+    req.alternate.set_subnet_local(false);
+    req.alternate.local_lid.set(0x30);
+  });
+  connect();
+  EXPECT_EQ(sim.all_sent<wire::CmRep>().at(0).failover(), wire::Failover::kRejected);
+  EXPECT_TRUE(queue(b).alternates.empty());
+}
+
 TEST_F(ConnectionAlternates, C15_ThePathInUseIsNoAlternate) {
   change_laps([](wire::CmLap& lap) {
     lap.local_lid.set(0x10);
