@@ -55,7 +55,8 @@ void FakeConnectionActions::set_error(fabric::ConnectedQueue& queue) {
 Status FakeConnectionActions::load_alternate(fabric::ConnectedQueue& queue,
                                              const fabric::AlternatePath& alternate) {
   FakeConnectedQueue& q = *queues.at(queue.qpn());
-  if (q.info.state != fabric::QueueState::kReadyToSend) return fail(Errc::kRefused, "not in RTS");
+  if (q.info.state != fabric::QueueState::kReadyToSend || !loads)
+    return fail(Errc::kRefused, "not in RTS");
   q.alternates.push_back(alternate);
   return {};
 }

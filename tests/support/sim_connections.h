@@ -57,6 +57,7 @@ class FakeConnectionActions final : public ConnectionActions {
 
   bool has_room = true;
   bool migrates = false;
+  bool loads = true;                         ///< Alternate paths.
   std::size_t attempts = 0;                  ///< Calls of create_connected().
   std::set<unsigned> without_receive_queue;  ///< Queue pairs of such workers.
   std::map<std::uint32_t, std::unique_ptr<FakeConnectedQueue>> queues;

@@ -2,6 +2,8 @@
 // Alternate paths of connections: the active side asks the SA for a second path and the peer to load
 // it, by a LAP. Both devices then change to it by themselves when the path in use fails. Source: IBA
 // vol 1 §12.8, §17.2.8.
+#include <utility>
+
 #include "lib/base/log.h"
 #include "lib/link/ipoib/connected/connection_paths.h"
 #include "lib/link/ipoib/connected/connections.h"
@@ -33,7 +35,7 @@ void Connections::on_second_path(cm::Handle handle, const std::optional<fabric::
   const cm::AlternateParams asked{
       .path = path_there(*path, c->peer.gid, port_, config_.ack_timeout),
       .remote_timeout = config_.cm_timeout};
-  if (manager_.load_alternate(handle, asked, now)) c->alternate = *path;
+  if (manager_.load_alternate(handle, asked, now)) c->asked = *path;
 }
 
 /// The peer has loaded its way back first, so that it can follow.
@@ -41,11 +43,11 @@ void Connections::on_alternate_answer(cm::Handle handle, std::optional<ApStatus>
                                       TimePoint now) {
   now_ = now;
   Connection* const c = up_connection(handle);
-  if (c == nullptr || !c->alternate) return;
-  if (status == ApStatus::kLoaded)
-    static_cast<void>(load_alternate(*c));
-  else
-    c->alternate.reset();
+  if (c == nullptr || !c->asked) return;
+  const fabric::AhAttr path = *std::exchange(c->asked, std::nullopt);
+  // It may have become the path in use meanwhile, by a LAP of the peer.
+  if (status == ApStatus::kLoaded && !same_way(path, c->path))
+    static_cast<void>(load_alternate(*c, path));
 }
 
 ApStatus Connections::fault_of_alternate(const Connection& c, const wire::CmPath& path) const {
@@ -76,21 +78,20 @@ ApStatus Connections::on_alternate(cm::Handle handle, const wire::CmLap& lap, Ti
   if (const auto fault = fault_of_alternate(*c, path); fault != ApStatus::kLoaded) return fault;
   const fabric::AhAttr back = path_back(path, c->port, port_);
   if (same_way(back, c->path)) return ApStatus::kDuplicate;
-  c->alternate = back;
-  return load_alternate(*c) ? ApStatus::kLoaded : ApStatus::kRejected;
+  return load_alternate(*c, back) ? ApStatus::kLoaded : ApStatus::kRejected;
 }
 
-/// Loads Connection::alternate into the queue pair. On failure the connection has none.
-Status Connections::load_alternate(Connection& c) {
+/// Loads a path into the queue pair. On failure the connection keeps the alternate path that it has.
+Status Connections::load_alternate(Connection& c, const fabric::AhAttr& path) {
   auto loaded =
-      actions_.load_alternate(*c.queue, {.path = *c.alternate, .ack_timeout = config_.ack_timeout});
+      actions_.load_alternate(*c.queue, {.path = path, .ack_timeout = config_.ack_timeout});
   if (loaded) {
     ++counters_.alternates;
+    c.loaded = path;
     return loaded;
   }
   log(LogArea::kLink, LogLevel::kWarning, "queue pair {:#x}: no alternate path: {}", c.queue->qpn(),
       loaded.error().what);
-  c.alternate.reset();
   return loaded;
 }
 
@@ -99,7 +100,7 @@ void Connections::on_migrated(cm::Handle handle, Connection& c, TimePoint now) {
   log(LogArea::kLink, LogLevel::kNotice,
       "queue pair {:#x}: the path of the connection has failed, its alternate path is in use",
       c.queue->qpn());
-  if (c.alternate) c.path = *std::exchange(c.alternate, std::nullopt);
+  if (c.loaded) c.path = *std::exchange(c.loaded, std::nullopt);
   if (c.active) seek_alternate(handle, c, now);
 }
 

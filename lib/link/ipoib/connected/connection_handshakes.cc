@@ -293,7 +293,7 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
     const bool usable = !same_way(back, wanted.path) &&
                         fault_of_alternate(wanted, req.alternate) == wire::ApStatus::kLoaded;
     failover = usable ? wire::Failover::kAccepted : wire::Failover::kRejected;
-    if (usable) wanted.alternate = back;
+    if (usable) wanted.asked = back;
   }
   const fabric::ReadyToReceive receive{.peer_qpn = req.local_qpn.host(),
                                        .path = wanted.path,
@@ -334,7 +334,8 @@ void Connections::on_established(cm::Handle handle, TimePoint now) {
   if (!actions_.set_ready_to_send(*c.queue, c.to_send))
     return close(handle, c, ConnectionEnd::kFailed, now);
   connection_up(c, now);
-  if (c.alternate) static_cast<void>(load_alternate(c));
+  if (const auto path = std::exchange(c.asked, std::nullopt))
+    static_cast<void>(load_alternate(c, *path));
 }
 
 }  // namespace ipoib::link

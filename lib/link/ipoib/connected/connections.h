@@ -167,8 +167,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     std::uint64_t serial = 0;       ///< Key in half_open_; 0: not there.
     fabric::ReadyToSend to_send{};  ///< Passive side: applied when it is established.
     fabric::AhAttr path{};          ///< Path in use.
-    /// Path that is loaded, or will be when the peer agrees or is ready.
-    std::optional<fabric::AhAttr> alternate{};
+    /// Path that will be loaded when the peer agrees or is ready.
+    std::optional<fabric::AhAttr> asked{};
+    std::optional<fabric::AhAttr> loaded{};  ///< Alternate path of the queue pair.
   };
 
   // cm::Consumer.
@@ -246,7 +247,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   [[nodiscard]] Connection* up_connection(cm::Handle handle);
   void seek_alternate(cm::Handle handle, Connection& c, TimePoint now);
   void on_second_path(cm::Handle handle, const std::optional<fabric::AhAttr>& path, TimePoint now);
-  Status load_alternate(Connection& c);
+  Status load_alternate(Connection& c, const fabric::AhAttr& path);
   void on_migrated(cm::Handle handle, Connection& c, TimePoint now);
   /// The fault of an alternate path that the peer names: one between other ports than those of the
   /// connection.

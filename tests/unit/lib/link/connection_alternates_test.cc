@@ -42,6 +42,21 @@ class ConnectionAlternates : public testing::Test {
     ASSERT_EQ(b.up().size(), 1U);
   }
   static FakeConnectedQueue& queue(SimSide& side) { return side.queue(side.up().at(0).qpn); }
+  /// Sends a LAP from a's port as if from the other end of the connection, for these LIDs.
+  ApStatus lap(std::uint16_t from, std::uint16_t to) {
+    const cm::Handle handle = a.up().at(0).handle;
+    cm::AlternateParams asked;
+    asked.path.local_lid.set(from);
+    asked.path.remote_lid.set(to);
+    asked.path.local_gid = a.address().gid;
+    asked.path.remote_gid = b.address().gid;
+    asked.path.set_sl(3);
+    asked.path.flow_rate = wire::CmPath::pack_flow_rate(0, 6);
+    asked.path.set_subnet_local(true);
+    EXPECT_TRUE(a.manager->load_alternate(handle, asked, sim.now));
+    sim.run_for(10ms);
+    return answers().back();
+  }
   static void migrate(SimSide& side, TimePoint now) {
     side.connections->on_queue_event({queue(side).qpn(), Kind::kMigrated}, now);
   }
@@ -126,6 +141,29 @@ TEST_F(ConnectionAlternates, C15_PathsBetweenOtherPortsAreRefused) {
   EXPECT_EQ(answers(), (std::vector{ApStatus::kLid, ApStatus::kLid, ApStatus::kGid}));
   EXPECT_TRUE(queue(a).alternates.empty());
   EXPECT_TRUE(queue(b).alternates.empty());
+}
+
+TEST_F(ConnectionAlternates, C15_AnAlternateThatCannotBeLoadedLeavesTheOneBefore) {
+  connect();
+  b.hca.loads = false;
+  EXPECT_EQ(lap(0x11, 0x20), ApStatus::kRejected);
+  migrate(b, sim.now);
+  // The path in use is the one that was loaded.
+  b.hca.loads = true;
+  sim.run_for(2s);
+  EXPECT_EQ(lap(0x11, 0x21), ApStatus::kDuplicate);
+  EXPECT_EQ(lap(0x10, 0x20), ApStatus::kLoaded);
+}
+
+TEST_F(ConnectionAlternates, C15_AnAlternateThatThePeerDeclinesLeavesTheOneBefore) {
+  connect();
+  ASSERT_EQ(lap(0x12, 0x21), ApStatus::kLid);
+  migrate(a, sim.now);
+  migrate(b, sim.now);
+  sim.run_for(2s);
+  // Another one than the path in use, 0x21.
+  ASSERT_EQ(queue(a).alternates.size(), 2U);
+  EXPECT_EQ(queue(a).alternates.back().path.dlid, 0x20);
 }
 
 TEST_F(ConnectionAlternates, C15_AGlobalPathToAnotherPortIsRefused) {
