@@ -78,6 +78,9 @@ ApStatus Connections::on_alternate(cm::Handle handle, const wire::CmLap& lap, Ti
   if (const auto fault = fault_of_alternate(*c, path); fault != ApStatus::kLoaded) return fault;
   const fabric::AhAttr back = path_back(path, c->port, port_);
   if (same_way(back, c->path)) return ApStatus::kDuplicate;
+  if (c->loaded == back) return ApStatus::kLoaded;  // The LAP is repeated.
+  if (now < c->next_load) return ApStatus::kRejected;
+  c->next_load = now + kLoads;
   return load_alternate(*c, back) ? ApStatus::kLoaded : ApStatus::kRejected;
 }
 
@@ -90,16 +93,20 @@ Status Connections::load_alternate(Connection& c, const fabric::AhAttr& path) {
     c.loaded = path;
     return loaded;
   }
-  log(LogArea::kLink, LogLevel::kWarning, "queue pair {:#x}: no alternate path: {}", c.queue->qpn(),
-      loaded.error().what);
+  if (const auto suppressed = load_log_.allow(now_))
+    log(LogArea::kLink, LogLevel::kWarning,
+        "queue pair {:#x}: no alternate path: {} ({} similar events not logged)", c.queue->qpn(),
+        loaded.error().what, *suppressed);
   return loaded;
 }
 
 void Connections::on_migrated(cm::Handle handle, Connection& c, TimePoint now) {
   ++counters_.migrations;
-  log(LogArea::kLink, LogLevel::kNotice,
-      "queue pair {:#x}: the path of the connection has failed, its alternate path is in use",
-      c.queue->qpn());
+  if (const auto suppressed = migration_log_.allow(now))
+    log(LogArea::kLink, LogLevel::kNotice,
+        "queue pair {:#x}: the path of the connection has failed, its alternate path is in use "
+        "({} similar events not logged)",
+        c.queue->qpn(), *suppressed);
   if (c.loaded) c.path = *std::exchange(c.loaded, std::nullopt);
   if (c.active) seek_alternate(handle, c, now);
 }

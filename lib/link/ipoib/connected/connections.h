@@ -26,6 +26,7 @@
 #include "lib/link/ipoib/connected/connection_types.h"
 #include "lib/link/ipoib/path_table.h"
 #include "lib/link/jitter.h"
+#include "lib/link/log_limit.h"
 #include "lib/link/medium.h"
 #include "lib/link/time_order.h"
 
@@ -126,6 +127,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   /// Interval of checks whether a silent UC peer still knows its connection: packets to a peer that
   /// has restarted are lost without notice.
   static constexpr Duration kSilence = std::chrono::seconds(3);
+  /// A peer may have one alternate path loaded in this time: each is a command to the device.
+  static constexpr Duration kLoads = std::chrono::seconds(1);
+  static constexpr Duration kLogInterval = std::chrono::seconds(1);
 
   /// An interface of the fabric. Its flags octet may change and is not part of the key.
   struct PeerKey {
@@ -170,6 +174,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     /// Path that will be loaded when the peer agrees or is ready.
     std::optional<fabric::AhAttr> asked{};
     std::optional<fabric::AhAttr> loaded{};  ///< Alternate path of the queue pair.
+    TimePoint next_load{};                   ///< LAPs before it load no other path.
   };
 
   // cm::Consumer.
@@ -315,6 +320,8 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   TimeOrder<PeerKey> peer_timers_;
   TimePoint use_check_ = kNever;
   TimePoint now_{};  ///< Latest time seen, for functions without a time argument.
+  LogLimit load_log_{kLogInterval};
+  LogLimit migration_log_{kLogInterval};
   ConnectionCounters counters_;
 };
 

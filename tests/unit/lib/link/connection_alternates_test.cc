@@ -94,6 +94,7 @@ TEST_F(ConnectionAlternates, C15_BothEndsLoadTheSecondPathOfTheSa) {
 
 TEST_F(ConnectionAlternates, C15_AfterAMigrationAnotherPathIsLoaded) {
   connect();
+  sim.run_for(1s);
   const auto qpn = queue(a).qpn();
   for (unsigned n = 1; n <= 3; ++n) {
     migrate(a, sim.now);
@@ -164,6 +165,19 @@ TEST_F(ConnectionAlternates, C15_AnAlternateThatThePeerDeclinesLeavesTheOneBefor
   // Another one than the path in use, 0x21.
   ASSERT_EQ(queue(a).alternates.size(), 2U);
   EXPECT_EQ(queue(a).alternates.back().path.dlid, 0x20);
+}
+
+TEST_F(ConnectionAlternates, C15_APeerHasOnePathLoadedInASecond) {
+  connect();
+  sim.run_for(1s);
+  EXPECT_EQ(lap(0x11, 0x21), ApStatus::kLoaded);
+  EXPECT_EQ(queue(b).alternates.size(), 1U) << "it has this one";
+  EXPECT_EQ(lap(0x10, 0x21), ApStatus::kLoaded);
+  EXPECT_EQ(lap(0x11, 0x20), ApStatus::kRejected);
+  EXPECT_EQ(queue(b).alternates.size(), 2U);
+  sim.run_for(1s);
+  EXPECT_EQ(lap(0x11, 0x20), ApStatus::kLoaded);
+  EXPECT_EQ(queue(b).alternates.size(), 3U);
 }
 
 TEST_F(ConnectionAlternates, C15_AGlobalPathToAnotherPortIsRefused) {
