@@ -22,9 +22,6 @@ using fabric::QueueState;
 /// Largest number of mbufs of a message to send; enough for 64 KiB in pages.
 constexpr std::uint32_t kMaxConnectedSegments = 30;
 
-/// Paths of a queue that are remembered. A burst lasts for less time than so many migrations.
-constexpr std::size_t kPathsKept = 4;
-
 /// Error of a queue by the status of its failed send. Source: ibv_poll_cq(3).
 QueueError error_of_send(ibv_wc_status status) {
   switch (status) {
@@ -119,8 +116,8 @@ Status VerbsConnectedQueue::set_ready_to_receive(const PortTables& tables,
   int mask = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   if (transport() == fabric::Transport::kRc)
     mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-  paths_ = {attr.path};
-  path_.store(&paths_.back(), std::memory_order_release);
+  in_use_ = std::make_unique<const fabric::AhAttr>(attr.path);
+  path_.store(in_use_.get(), std::memory_order_release);
   mtu_ = wire::mtu_octets(attr.path_mtu);
   if (const int error = modify(*qp_, IBV_QPS_RTR, to, mask); error != 0)
     return fail(Errc::kInvalidArgument, "cannot set queue pair {:#x} ready to receive: {}", qpn(),
@@ -181,19 +178,17 @@ Status VerbsConnectedQueue::load_alternate(const PortTables& tables,
       error != 0)
     return fail(Errc::kInvalidArgument, "cannot load the alternate path of queue pair {:#x}: {}",
                 qpn(), std::strerror(error));
-  // The worker may still read the path that was in use before, but none that was loaded in vain.
-  if (alternate_) paths_.pop_back();
-  paths_.push_back(alternate.path);
-  alternate_ = true;
+  // Workers do not read it yet.
+  alternate_ = std::make_unique<const fabric::AhAttr>(alternate.path);
   return {};
 }
 
-bool VerbsConnectedQueue::migrated() {
+bool VerbsConnectedQueue::migrated(const fabric::Grace& grace) {
   expects_management();
-  if (!std::exchange(alternate_, false)) return false;
-  path_.store(&paths_.back(), std::memory_order_release);
-  // Paths before the one that was in use until now are older than any burst under way.
-  while (paths_.size() > kPathsKept) paths_.pop_front();
+  if (alternate_ == nullptr) return false;
+  path_.store(alternate_.get(), std::memory_order_release);
+  old_paths_.add(std::exchange(in_use_, std::move(alternate_)), grace);
+  old_paths_.reclaim(grace, [](std::unique_ptr<const fabric::AhAttr> old) { old.reset(); });
   return true;
 }
 

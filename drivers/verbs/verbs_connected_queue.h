@@ -6,12 +6,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 
 #include "drivers/verbs/verbs_receive_queue.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/connected.h"
+#include "lib/fabric/grace.h"
+#include "lib/fabric/retirement.h"
 
 namespace ipoib::verbs {
 
@@ -33,7 +34,7 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   /// The device must have automatic path migration.
   Status load_alternate(const PortTables& tables, const fabric::AlternatePath& alternate);
   /// The device has migrated the queue pair. False: no alternate path was loaded.
-  bool migrated();
+  bool migrated(const fabric::Grace& grace);
   /// Ends sending, on request of this side (kClosed) or after an error of the device. Only the
   /// first call has an effect. Any lcore.
   void set_error(fabric::QueueError error) noexcept;
@@ -81,11 +82,12 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   std::atomic<std::uint32_t> max_message_{0};
   std::uint32_t peer_qpn_ = 0;
   // Set before the queue pair can receive.
-  /// Path in use, an element of paths_. Captures show it.
+  /// Path in use. Captures show it.
   std::atomic<const fabric::AhAttr*> path_{nullptr};
-  std::deque<fabric::AhAttr> paths_;  ///< The path in use, the one loaded, and earlier ones.
-  bool alternate_ = false;            ///< The last of paths_ is loaded and not in use.
-  std::uint32_t mtu_ = 0;             ///< MTU of the path, octets.
+  std::unique_ptr<const fabric::AhAttr> in_use_;     ///< path_
+  std::unique_ptr<const fabric::AhAttr> alternate_;  ///< Loaded and not in use; null: none.
+  fabric::Retired<std::unique_ptr<const fabric::AhAttr>> old_paths_;
+  std::uint32_t mtu_ = 0;  ///< MTU of the path, octets.
   // Worker lcore only: numbers of captured packets, in place of their PSNs.
   std::uint32_t captured_tx_ = 0;
   std::uint32_t captured_rx_ = 0;

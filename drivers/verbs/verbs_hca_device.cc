@@ -162,7 +162,8 @@ void VerbsHca::take_device_events() {
           queue_events_.push_back({event->qpn, fabric::QueueEvent::Kind::kEstablished});
         break;
       case VerbsEvent::Kind::kQueueMigrated:
-        if (VerbsConnectedQueue* const queue = find_queue(event->qpn); queue && queue->migrated())
+        if (VerbsConnectedQueue* const queue = find_queue(event->qpn);
+            queue && queue->migrated(grace_))
           queue_events_.push_back({event->qpn, fabric::QueueEvent::Kind::kMigrated});
         break;
       case VerbsEvent::Kind::kQueueFailed:
