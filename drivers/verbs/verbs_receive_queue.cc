@@ -128,9 +128,11 @@ std::uint16_t VerbsReceiveQueue::receive(ReceiveHardware& hw, rte_mbuf** pkts,
   const int got = ibv_poll_cq(hw.receive_cq.get(), max, completions.data());
   if (got < 0) [[unlikely]]
     report_broken();
+  const CaptureView* const view = shared_.capture.view();
   std::uint16_t taken = 0;
   for (int i = 0; i < got; ++i)
-    if (rte_mbuf* const m = take(hw, completions[static_cast<unsigned>(i)])) pkts[taken++] = m;
+    if (rte_mbuf* const m = take(hw, completions[static_cast<unsigned>(i)], view))
+      pkts[taken++] = m;
   if (hw.receive->posted() != hw.receive->depth()) fill(hw);
   // Pairs with the acquire load of emptied().
   if (got < max)
@@ -139,7 +141,9 @@ std::uint16_t VerbsReceiveQueue::receive(ReceiveHardware& hw, rte_mbuf** pkts,
 }
 
 /// Returns null if the completion delivers no packet. Drops are counted, flushed buffers are not.
-rte_mbuf* VerbsReceiveQueue::take(ReceiveHardware& hw, const ibv_wc& wc) noexcept {
+/// `view`: of the capture; null: none.
+rte_mbuf* VerbsReceiveQueue::take(ReceiveHardware& hw, const ibv_wc& wc,
+                                  const CaptureView* view) noexcept {
   VerbsConnectedQueue* const queue = queues.find(wc.qp_num);
   const auto discard = [&](Drop reason) {
     drops.add(reason);
@@ -171,7 +175,7 @@ rte_mbuf* VerbsReceiveQueue::take(ReceiveHardware& hw, const ibv_wc& wc) noexcep
              .multicast = false,
              .transport = queue->transport()};
   meta.queue = wc.qp_num;
-  if (const CaptureView* const view = shared_.capture.view(); view != nullptr) [[unlikely]]
+  if (view != nullptr) [[unlikely]]
     queue->show_received(*view, wc, m);
   return m;
 }

@@ -117,7 +117,7 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
  private:
   static std::uint16_t rx(fabric::ReceiveQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
   std::uint16_t receive(ReceiveHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;
-  rte_mbuf* take(ReceiveHardware& hw, const ibv_wc& wc) noexcept;
+  rte_mbuf* take(ReceiveHardware& hw, const ibv_wc& wc, const CaptureView* view) noexcept;
   void fill(ReceiveHardware& hw) noexcept;
   void reclaim_destroyed(ReceiveHardware& hw) noexcept;
 
