@@ -115,10 +115,11 @@ void SimSide::start() {
   };
   around.second_path_to = [this](const wire::Gid&, const fabric::AhAttr& in_use,
                                  ConnectionSurroundings::SecondPath handler, TimePoint) {
-    if (second_path)
-      sim_.at(sim_.now + 1ms, [this, handler = std::move(handler), in_use] {
-        if (alive()) handler(second_path(in_use), sim_.now);
-      });
+    if (!second_path) return false;
+    sim_.at(sim_.now + 1ms, [this, handler = std::move(handler), in_use] {
+      if (alive()) handler(second_path(in_use), sim_.now);
+    });
+    return true;
   };
   around.is_answered = [this](const wire::Gid& gid, TimePoint since, TimePoint) {
     return is_answered(gid, since);

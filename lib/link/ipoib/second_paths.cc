@@ -18,21 +18,37 @@ std::uint16_t next_lid(std::uint16_t lid, std::uint8_t lmc) {
 
 }  // namespace
 
-void SecondPaths::ask(const wire::Gid& gid, const fabric::AhAttr& first, Handler handler,
+bool SecondPaths::ask(const wire::Gid& gid, const fabric::AhAttr& first, Handler handler,
                       TimePoint now) {
   const fabric::PortAttr& port = actions_.port();
-  if (port.lmc == 0 || port.link_layer != fabric::LinkLayer::kInfiniBand || first.global ||
-      queries_.size() >= kMaxQueries)
-    return;
-  const sa::LidPair lids{.slid = next_lid(port.lid_with(first.src_path_bits), port.lmc),
-                         .dlid = next_lid(first.dlid, port.lmc)};
+  if (port.lmc == 0 || port.link_layer != fabric::LinkLayer::kInfiniBand || first.global)
+    return false;
+  waiting_.push_back({gid, first, std::move(handler)});
+  submit_waiting(now);
+  return true;
+}
+
+void SecondPaths::submit_waiting(TimePoint now) {
+  while (!waiting_.empty() && queries_.size() < kMaxQueries) {
+    Question next = std::move(waiting_.front());
+    waiting_.pop_front();
+    submit(std::move(next), now);
+  }
+}
+
+void SecondPaths::submit(Question question, TimePoint now) {
+  const fabric::PortAttr& port = actions_.port();
+  const wire::Gid gid = question.gid;
+  const sa::LidPair lids{.slid = next_lid(port.lid_with(question.first.src_path_bits), port.lmc),
+                         .dlid = next_lid(question.first.dlid, port.lmc)};
   const auto id = std::make_shared<sa::TransactionId>(sa::kNoTransaction);
   *id = sa_.submit(
       sa::find_path_between(port.gid(), gid, pkey_, lids),
-      [this, id, gid, lids, handler = std::move(handler)](const sa::Outcome& outcome,
-                                                          TimePoint at) {
+      [this, id, gid, lids, handler = std::move(question.handler)](const sa::Outcome& outcome,
+                                                                   TimePoint at) {
         queries_.erase(*id);
         handler(accept(gid, lids, outcome), at);
+        submit_waiting(at);
       },
       now);
   queries_.insert(*id);
@@ -41,6 +57,7 @@ void SecondPaths::ask(const wire::Gid& gid, const fabric::AhAttr& first, Handler
 void SecondPaths::clear() {
   for (const sa::TransactionId id : queries_) sa_.cancel(id);
   queries_.clear();
+  waiting_.clear();
 }
 
 std::optional<fabric::AhAttr> SecondPaths::accept(const wire::Gid& gid, const sa::LidPair& lids,

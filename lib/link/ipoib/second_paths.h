@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <set>
@@ -22,7 +23,7 @@ namespace ipoib::link {
 class SecondPaths {
  public:
   using Handler = std::function<void(const std::optional<fabric::AhAttr>&, TimePoint now)>;
-  /// Limit of queries without an answer. Further ones are not made.
+  /// Limit of queries without an answer. Further ones wait.
   static constexpr std::size_t kMaxQueries = 32;
 
   SecondPaths(std::uint16_t pkey, LinkActions& actions, sa::Client& sa)
@@ -31,13 +32,20 @@ class SecondPaths {
   SecondPaths(const SecondPaths&) = delete;
   SecondPaths& operator=(const SecondPaths&) = delete;
 
-  /// Passes the path to `handler` later, or none if the SA has none. Does nothing if ports have one LID
-  /// each (LMC 0) or the path leads through routers.
-  void ask(const wire::Gid& gid, const fabric::AhAttr& first, Handler handler, TimePoint now);
+  /// Passes the path to `handler` later, or none if the SA has none. Returns false if there can be no
+  /// second path: ports have one LID each (LMC 0), or the path leads through routers.
+  bool ask(const wire::Gid& gid, const fabric::AhAttr& first, Handler handler, TimePoint now);
   /// Ends all queries without a call of their handlers.
   void clear();
 
  private:
+  struct Question {
+    wire::Gid gid;
+    fabric::AhAttr first;
+    Handler handler;
+  };
+  void submit_waiting(TimePoint now);
+  void submit(Question question, TimePoint now);
   [[nodiscard]] std::optional<fabric::AhAttr> accept(const wire::Gid& gid, const sa::LidPair& lids,
                                                      const sa::Outcome& outcome) const;
 
@@ -45,6 +53,7 @@ class SecondPaths {
   LinkActions& actions_;
   sa::Client& sa_;
   std::set<sa::TransactionId> queries_;
+  std::deque<Question> waiting_;
 };
 
 }  // namespace ipoib::link

@@ -2,6 +2,7 @@
 // Alternate paths of connections: the active side asks the SA for a second path and the peer to load
 // it, by a LAP. Both devices then change to it by themselves when the path in use fails. Source: IBA
 // vol 1 §12.8, §17.2.8.
+#include <algorithm>
 #include <utility>
 
 #include "lib/base/log.h"
@@ -19,7 +20,9 @@ Connections::Connection* Connections::up_connection(cm::Handle handle) {
 
 void Connections::seek_alternate(cm::Handle handle, Connection& c, TimePoint now) {
   if (c.queue->transport() != fabric::Transport::kRc || !actions_.takes_alternates()) return;
-  around_.second_path_to(
+  if (c.seeking || c.asked) return;
+  c.seek_at = now + kSeekInterval * (1U << std::min(c.seeks++, kSeekDoublings));
+  c.seeking = around_.second_path_to(
       c.peer.gid, c.path,
       [this, handle](const std::optional<fabric::AhAttr>& path, TimePoint at) {
         on_second_path(handle, path, at);
@@ -31,7 +34,11 @@ void Connections::on_second_path(cm::Handle handle, const std::optional<fabric::
                                  TimePoint now) {
   now_ = now;
   Connection* const c = up_connection(handle);
-  if (c == nullptr || !path) return;
+  if (c == nullptr) return;
+  c->seeking = false;
+  if (!path) return;
+  // The connection has migrated to it meanwhile.
+  if (same_way(*path, c->path)) return seek_alternate(handle, *c, now);
   const cm::AlternateParams asked{
       .path = path_there(*path, c->peer.gid, port_, config_.ack_timeout),
       .remote_timeout = config_.cm_timeout};
@@ -46,8 +53,8 @@ void Connections::on_alternate_answer(cm::Handle handle, std::optional<ApStatus>
   if (c == nullptr || !c->asked) return;
   const fabric::AhAttr path = *std::exchange(c->asked, std::nullopt);
   // It may have become the path in use meanwhile, by a LAP of the peer.
-  if (status == ApStatus::kLoaded && !same_way(path, c->path))
-    static_cast<void>(load_alternate(*c, path));
+  if (status == ApStatus::kLoaded && !same_way(path, c->path) && load_alternate(*c, path))
+    c->seeks = 0;
 }
 
 ApStatus Connections::fault_of_alternate(const Connection& c, const wire::CmPath& path) const {

@@ -468,6 +468,9 @@ void Connections::check_use(TimePoint now) {
     const auto [sent, heard] = note_use(handle, c, now);
     if (now - c.active_at >= config_.idle)
       close(handle, c, ConnectionEnd::kIdle, now);
+    else if (c.queue->transport() == fabric::Transport::kRc && c.active && !c.loaded &&
+             now >= c.seek_at)
+      seek_alternate(handle, c, now);
     else if (sent && !heard && c.queue->transport() == fabric::Transport::kUc)
       // It may have ended, with the event still queued.
       static_cast<void>(manager_.probe(handle, now));

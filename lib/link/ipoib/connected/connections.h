@@ -36,9 +36,10 @@ namespace ipoib::link {
 struct ConnectionSurroundings {
   /// Path to a peer's port; empty: not known (yet).
   std::function<std::optional<PathTable::ReadyPath>(const wire::Gid&)> path_to;
-  /// Asks for a path to the port that differs from `in_use`, and passes it to the handler, or none.
+  /// Asks for a path to the port that differs from `in_use`, and passes it to the handler later, or
+  /// none. False: there can be none, and the handler is not called.
   using SecondPath = std::function<void(const std::optional<fabric::AhAttr>&, TimePoint now)>;
-  std::function<void(const wire::Gid&, const fabric::AhAttr& in_use, SecondPath, TimePoint now)>
+  std::function<bool(const wire::Gid&, const fabric::AhAttr& in_use, SecondPath, TimePoint now)>
       second_path_to;
   /// PathTable::is_answered()
   std::function<bool(const wire::Gid&, TimePoint since, TimePoint now)> is_answered;
@@ -129,6 +130,10 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   static constexpr Duration kSilence = std::chrono::seconds(3);
   /// A peer may have one alternate path loaded in this time: each is a command to the device.
   static constexpr Duration kLoads = std::chrono::seconds(1);
+  /// Least interval between attempts to get an alternate path; it doubles after each one, so many
+  /// times at most.
+  static constexpr Duration kSeekInterval = std::chrono::minutes(1);
+  static constexpr unsigned kSeekDoublings = 6;
   static constexpr Duration kLogInterval = std::chrono::seconds(1);
 
   /// An interface of the fabric. Its flags octet may change and is not part of the key.
@@ -174,6 +179,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     /// Path that will be loaded when the peer agrees or is ready.
     std::optional<fabric::AhAttr> asked{};
     std::optional<fabric::AhAttr> loaded{};  ///< Alternate path of the queue pair.
+    bool seeking = false;                    ///< The SA is asked for an alternate path.
+    unsigned seeks = 0;                      ///< In vain, since the last one was loaded.
+    TimePoint seek_at{};                     ///< The next attempt, without an alternate path.
     TimePoint next_load{};                   ///< LAPs before it load no other path.
   };
 

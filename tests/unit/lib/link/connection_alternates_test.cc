@@ -121,6 +121,16 @@ TEST_F(ConnectionAlternates, C15_WithoutASecondPathNothingIsAsked) {
   EXPECT_EQ(a.up().size(), 1U);
 }
 
+TEST_F(ConnectionAlternates, C15_ASecondPathIsSoughtAgain) {
+  const auto second = std::exchange(a.second_path, [](const auto&) { return std::nullopt; });
+  connect();
+  EXPECT_TRUE(queue(a).alternates.empty());
+  a.second_path = second;
+  sim.run_for(100s);
+  EXPECT_EQ(queue(a).alternates.size(), 1U);
+  EXPECT_EQ(queue(b).alternates.size(), 1U);
+}
+
 TEST_F(ConnectionAlternates, C15_ADeviceWithoutMigrationDeclines) {
   b.hca.migrates = false;
   connect();
