@@ -113,7 +113,7 @@ void SimSide::start() {
     return PathTable::ReadyPath{
         {.dlid = dlid, .sl = 1, .src_path_bits = src_path_bits, .dgid = gid}, 4, path_lifetime};
   };
-  around.second_path_to = [this](const wire::Gid&, const fabric::AhAttr& in_use,
+  around.second_path_to = [this](const wire::Gid&, const fabric::AhAttr& in_use, std::uint8_t,
                                  ConnectionSurroundings::SecondPath handler, TimePoint) {
     if (!second_path) return false;
     sim_.at(sim_.now + 1ms, [this, handler = std::move(handler), in_use] {

@@ -23,8 +23,9 @@ std::unique_ptr<Connections> IpoibLink::make_connections(const std::optional<Con
   ConnectionSurroundings around;
   around.path_to = [this](const wire::Gid& gid) { return paths_.ready_path(gid); };
   around.second_path_to = [this](const wire::Gid& gid, const fabric::AhAttr& in_use,
-                                 ConnectionSurroundings::SecondPath handler, TimePoint now) {
-    return second_paths_.ask(gid, in_use, std::move(handler), now);
+                                 std::uint8_t least_mtu, ConnectionSurroundings::SecondPath handler,
+                                 TimePoint now) {
+    return second_paths_.ask(gid, in_use, least_mtu, std::move(handler), now);
   };
   around.is_answered = [this](const wire::Gid& gid, TimePoint since, TimePoint now) {
     return paths_.is_answered(gid, since, now);

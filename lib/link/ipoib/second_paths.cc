@@ -18,12 +18,12 @@ std::uint16_t next_lid(std::uint16_t lid, std::uint8_t lmc) {
 
 }  // namespace
 
-bool SecondPaths::ask(const wire::Gid& gid, const fabric::AhAttr& first, Handler handler,
-                      TimePoint now) {
+bool SecondPaths::ask(const wire::Gid& gid, const fabric::AhAttr& first, std::uint8_t least_mtu,
+                      Handler handler, TimePoint now) {
   const fabric::PortAttr& port = actions_.port();
   if (port.lmc == 0 || port.link_layer != fabric::LinkLayer::kInfiniBand || first.global)
     return false;
-  waiting_.push_back({gid, first, std::move(handler)});
+  waiting_.push_back({gid, first, least_mtu, std::move(handler)});
   submit_waiting(now);
   return true;
 }
@@ -44,10 +44,10 @@ void SecondPaths::submit(Question question, TimePoint now) {
   const auto id = std::make_shared<sa::TransactionId>(sa::kNoTransaction);
   *id = sa_.submit(
       sa::find_path_between(port.gid(), gid, pkey_, lids),
-      [this, id, gid, lids, handler = std::move(question.handler)](const sa::Outcome& outcome,
-                                                                   TimePoint at) {
+      [this, id, gid, lids, least_mtu = question.least_mtu, handler = std::move(question.handler)](
+          const sa::Outcome& outcome, TimePoint at) {
         queries_.erase(*id);
-        handler(accept(gid, lids, outcome), at);
+        handler(accept(gid, lids, least_mtu, outcome), at);
         submit_waiting(at);
       },
       now);
@@ -61,11 +61,13 @@ void SecondPaths::clear() {
 }
 
 std::optional<fabric::AhAttr> SecondPaths::accept(const wire::Gid& gid, const sa::LidPair& lids,
+                                                  std::uint8_t least_mtu,
                                                   const sa::Outcome& outcome) const {
   if (!outcome) return std::nullopt;
   const auto record = outcome->record<wire::PathRecord>();
   if (!record || record->dgid != gid || record->slid.host() != lids.slid ||
-      record->dlid.host() != lids.dlid || record->hop_limit() > 1)
+      record->dlid.host() != lids.dlid || record->hop_limit() > 1 ||
+      wire::value_of(record->mtu) < least_mtu)
     return std::nullopt;
   fabric::AhAttr attr;
   attr.dlid = lids.dlid;

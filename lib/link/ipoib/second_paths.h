@@ -32,9 +32,11 @@ class SecondPaths {
   SecondPaths(const SecondPaths&) = delete;
   SecondPaths& operator=(const SecondPaths&) = delete;
 
-  /// Passes the path to `handler` later, or none if the SA has none. Returns false if there can be no
-  /// second path: ports have one LID each (LMC 0), or the path leads through routers.
-  bool ask(const wire::Gid& gid, const fabric::AhAttr& first, Handler handler, TimePoint now);
+  /// Passes the path to `handler` later, or none if the SA has none of this MTU (code) or a larger one.
+  /// Returns false if there can be no second path: ports have one LID each (LMC 0), or the path leads
+  /// through routers.
+  bool ask(const wire::Gid& gid, const fabric::AhAttr& first, std::uint8_t least_mtu,
+           Handler handler, TimePoint now);
   /// Ends all queries without a call of their handlers.
   void clear();
 
@@ -42,11 +44,13 @@ class SecondPaths {
   struct Question {
     wire::Gid gid;
     fabric::AhAttr first;
+    std::uint8_t least_mtu;
     Handler handler;
   };
   void submit_waiting(TimePoint now);
   void submit(Question question, TimePoint now);
   [[nodiscard]] std::optional<fabric::AhAttr> accept(const wire::Gid& gid, const sa::LidPair& lids,
+                                                     std::uint8_t least_mtu,
                                                      const sa::Outcome& outcome) const;
 
   std::uint16_t pkey_;

@@ -23,7 +23,7 @@ void Connections::seek_alternate(cm::Handle handle, Connection& c, TimePoint now
   if (c.seeking || c.asked) return;
   c.seek_at = now + kSeekInterval * (1U << std::min(c.seeks++, kSeekDoublings));
   c.seeking = around_.second_path_to(
-      c.peer.gid, c.path,
+      c.peer.gid, c.path, c.path_mtu,
       [this, handle](const std::optional<fabric::AhAttr>& path, TimePoint at) {
         on_second_path(handle, path, at);
       },

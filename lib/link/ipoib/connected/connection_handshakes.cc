@@ -133,6 +133,7 @@ void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint 
   if (!manager_.confirm(handle, now)) return;  // Already over: the event is queued.
   if (p.form == ServiceIdForm::kLinux) p.linux_habit = true;
   c.path = path->attr;
+  c.path_mtu = path_mtu(path->mtu_code);
   connection_up(c, now);
   seek_alternate(handle, c, now);
 }

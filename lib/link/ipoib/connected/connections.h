@@ -36,10 +36,12 @@ namespace ipoib::link {
 struct ConnectionSurroundings {
   /// Path to a peer's port; empty: not known (yet).
   std::function<std::optional<PathTable::ReadyPath>(const wire::Gid&)> path_to;
-  /// Asks for a path to the port that differs from `in_use`, and passes it to the handler later, or
-  /// none. False: there can be none, and the handler is not called.
+  /// Asks for a path to the port that differs from `in_use` and has this MTU (code) or a larger one,
+  /// and passes it to the handler later, or none. False: there can be none, and the handler is not
+  /// called.
   using SecondPath = std::function<void(const std::optional<fabric::AhAttr>&, TimePoint now)>;
-  std::function<bool(const wire::Gid&, const fabric::AhAttr& in_use, SecondPath, TimePoint now)>
+  std::function<bool(const wire::Gid&, const fabric::AhAttr& in_use, std::uint8_t least_mtu,
+                     SecondPath, TimePoint now)>
       second_path_to;
   /// PathTable::is_answered()
   std::function<bool(const wire::Gid&, TimePoint since, TimePoint now)> is_answered;
@@ -179,10 +181,11 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     /// Path that will be loaded when the peer agrees or is ready.
     std::optional<fabric::AhAttr> asked{};
     std::optional<fabric::AhAttr> loaded{};  ///< Alternate path of the queue pair.
-    bool seeking = false;                    ///< The SA is asked for an alternate path.
-    unsigned seeks = 0;                      ///< In vain, since the last one was loaded.
-    TimePoint seek_at{};                     ///< The next attempt, without an alternate path.
-    TimePoint next_load{};                   ///< LAPs before it load no other path.
+    std::uint8_t path_mtu = 0;  ///< Code, that of the queue pair: each of its paths must have it.
+    bool seeking = false;       ///< The SA is asked for an alternate path.
+    unsigned seeks = 0;         ///< In vain, since the last one was loaded.
+    TimePoint seek_at{};        ///< The next attempt, without an alternate path.
+    TimePoint next_load{};      ///< LAPs before it load no other path.
   };
 
   // cm::Consumer.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -28,9 +29,19 @@ class SecondPathsTest : public testing::Test {
     attr.dlid = first;
     attr.src_path_bits = src_path_bits;
     paths.ask(
-        kPeer, attr,
+        kPeer, attr, 4,
         [this](const std::optional<fabric::AhAttr>& path, TimePoint) { answers.push_back(path); },
         now);
+  }
+  /// The SA's answer to the last query.
+  void answer(const wire::PathRecord& record) {
+    wire::SaMad mad = sent.back();
+    mad.hdr.mad.method = static_cast<std::uint8_t>(wire::Method::kGetResp);
+    std::ranges::copy(wire::bytes_of(record), mad.data.begin());
+    fabric::ReceivedMad received;
+    received.from = {.lid = 1, .qpn = 1};
+    std::ranges::copy(wire::bytes_of(mad), received.bytes.begin());
+    EXPECT_TRUE(client.on_mad(received, now));
   }
   [[nodiscard]] wire::PathRecord asked() const {
     return wire::read<wire::PathRecord>(sent.at(sent.size() - 1).data).value();
@@ -61,6 +72,20 @@ TEST_F(SecondPathsTest, C15_TheNextLidsOfBothPortsAreAskedFor) {
   ask(0x23, 3);
   EXPECT_EQ(asked().dlid.host(), 0x20);
   EXPECT_EQ(asked().slid.host(), actions.attr.lid_with(0));
+}
+
+TEST_F(SecondPathsTest, C15_APathOfASmallerMtuIsNone) {
+  for (const std::uint8_t mtu : std::initializer_list<std::uint8_t>{3, 4}) {
+    ask(0x20);
+    wire::PathRecord record = asked();
+    record.mtu = wire::with_selector(wire::Selector::kExactly, mtu);
+    answer(record);
+  }
+  ASSERT_EQ(answers.size(), 2U);
+  EXPECT_FALSE(answers[0]);
+  ASSERT_TRUE(answers[1]);
+  EXPECT_EQ(answers[1]->dlid, 0x21);
+  EXPECT_EQ(answers[1]->src_path_bits, 1);
 }
 
 TEST_F(SecondPathsTest, C15_PortsWithOneLidHaveNoSecondPath) {
