@@ -334,6 +334,10 @@ void Administrator::report_events(TimePoint now) {
     return wire::make_notice(trap, gid, subnet_.config.lid, subnet_.config.gid);
   };
   for (const PortChange& e : subnet_.ports.take_events()) {
+    if (e.kind == PortChange::Kind::kMtuInDoubt) {
+      look_at(e.gid, now);
+      continue;
+    }
     const bool in = e.kind == PortChange::Kind::kInService;
     if (!in) {  // The next port with this LID has not subscribed.
       subnet_.subscriptions.drop_port(e.lid);
@@ -390,8 +394,11 @@ bool Administrator::on_smp(const fabric::ReceivedMad& mad, TimePoint now) {
 
 void Administrator::on_port_info(const Port& port, const wire::PortInfo& info, TimePoint now) {
   const bool registered = subnet_.groups.is_member_somewhere(port.gid);
+  const std::uint8_t known = port.mtu;
   take_mtu(port, info.neighbor_mtu(), now);
-  if (registered) return;
+  // A port that is read again, and is the same, has registered in vain.
+  const bool same = known != 0 && known == info.neighbor_mtu();
+  if (registered || same) return;
   if ((info.capability_mask.host() & wire::kReregistrationSupported) == 0)
     return log_unregistered(port.lid, "it does not take requests for reregistration", now);
   smps_.post(port.lid, reregister_request(info), now);

@@ -49,8 +49,9 @@ struct AdministratorCounters {
 /// default partition, which all ports share. A subscription ends with an unsubscription, when its
 /// port loses the LID, or when Reports are not acknowledged.
 ///
-/// If the administrator manages ports, it knows their MTU soon after they become known. A port is then in
-/// no group of a larger MTU, and has no path of one.
+/// If the administrator manages ports, it knows their MTU soon after they become known or move. A port is
+/// then in no group of a larger MTU, and has no path of one. A port that is refused for this is read
+/// again, because the MTU may have been raised.
 ///
 /// A port that becomes known and is in no group has registered with an administrator that has lost its
 /// state: this one's predecessor. If the administrator manages ports, it then acts as their subnet

@@ -195,6 +195,14 @@ MadStatus check_joiner(const Subnet& subnet, const McQuery& q) {
   return check_sender(subnet, q);
 }
 
+/// True if the named port is known to carry only smaller packets than the group. Nothing is known of
+/// a port that has moved with this request.
+bool is_too_small(const Subnet& subnet, const McQuery& q, const McMemberRecord& group) {
+  const Port* port = subnet.ports.find(q.record.port_gid);
+  return port != nullptr && port == subnet.ports.at(q.from_lid) &&
+         !port->carries(wire::value_of(group.mtu));
+}
+
 McMemberRecord member_record(const McGroup& group, const Gid& port, std::uint8_t bits) {
   McMemberRecord r = group.record;
   r.port_gid = port;
@@ -231,9 +239,10 @@ Answer<McMemberRecord> join(Subnet& subnet, const McQuery& q) {
     created = *attributes;
   }
   const McMemberRecord& wanted = created ? *created : group->record;
-  if (const Port* port = subnet.ports.find(r.port_gid);
-      port != nullptr && !port->carries(wire::value_of(wanted.mtu)))
+  if (is_too_small(subnet, q, wanted)) {
+    subnet.ports.doubt_mtu(r.port_gid, q.now);
     return refuse(MadStatus::kSaRequestInvalid);
+  }
   if (!member && !subnet.groups.room_for_member()) return refuse(MadStatus::kSaNoResources);
 
   // Nothing can fail from here on.

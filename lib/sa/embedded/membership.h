@@ -16,7 +16,8 @@ using McQuery = Query<wire::McMemberRecord>;
 void create_broadcast_groups(Subnet& subnet);
 
 /// Handles Set: joins a group, and creates it if absent. The answer is the group's record with
-/// PortGID and all JoinState bits that the port now has. A refusal changes nothing:
+/// PortGID and all JoinState bits that the port now has. A refusal changes nothing, except that a port
+/// whose MTU is too small is read again (PortTable::doubt_mtu):
 ///   kSaInsufficientComponents  MGID, PortGID or JoinState is not in the mask; or the group is
 ///                              absent and Q_Key, TClass, P_Key, SL or FlowLabel is not;
 ///   kSaInvalidGid              PortGID is not of this subnet;

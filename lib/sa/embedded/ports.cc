@@ -47,6 +47,7 @@ std::optional<wire::Gid> PortTable::claim(const wire::Gid& gid, std::uint16_t an
     by_lid_.erase(port.lid);
     port.former_lid = port.lid;
     port.moved = now;
+    port.mtu = 0;
     events_.push_back({PortChange::Kind::kMoved, gid, port.lid});
   }
   port.gid = gid;
@@ -77,6 +78,15 @@ void PortTable::add_partition(const wire::Gid& gid, std::uint16_t pkey) {
 
 void PortTable::set_mtu(const wire::Gid& gid, std::uint8_t mtu) {
   if (const auto it = by_gid_.find(gid); it != by_gid_.end()) it->second.mtu = mtu;
+}
+
+void PortTable::doubt_mtu(const wire::Gid& gid, TimePoint now) {
+  const auto it = by_gid_.find(gid);
+  if (it == by_gid_.end()) return;
+  Port& port = it->second;
+  if (port.doubted != TimePoint{} && now - port.doubted < kDoubtInterval) return;
+  port.doubted = now;
+  events_.push_back({PortChange::Kind::kMtuInDoubt, gid, port.lid});
 }
 
 const Port* PortTable::find(const wire::Gid& gid) const {

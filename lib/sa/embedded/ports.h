@@ -27,15 +27,17 @@ struct Port {
   std::uint16_t former_lid = 0;  ///< LID before the last move; 0: never moved.
   TimePoint moved{};
   bool own = false;      ///< The administrator's port, which never moves.
-  std::uint8_t mtu = 0;  ///< Code of the MTU in its PortInfo; 0: not known.
+  std::uint8_t mtu = 0;  ///< Code of the MTU in its PortInfo at this LID; 0: not known.
+  TimePoint doubted{};   ///< The last event of an MTU in doubt.
 
   /// True unless the port is known to carry only smaller packets than a group or path of this code.
   [[nodiscard]] bool carries(std::uint8_t mtu_code) const { return mtu == 0 || mtu_code <= mtu; }
 };
 
-/// A port was learned, was lost, or moved (`lid`: the former LID if lost or moved).
+/// A port was learned, was lost, or moved (`lid`: the former LID if lost or moved); or its MTU may have
+/// changed.
 struct PortChange {
-  enum class Kind { kInService, kOutOfService, kMoved } kind;
+  enum class Kind { kInService, kOutOfService, kMoved, kMtuInDoubt } kind;
   wire::Gid gid;
   std::uint16_t lid = 0;
 };
@@ -46,6 +48,8 @@ class PortTable {
  public:
   /// Longest time that a request may be in transit.
   static constexpr Duration kMaxDelay = std::chrono::seconds(2);
+  /// The shortest time between two events of one port's MTU in doubt.
+  static constexpr Duration kDoubtInterval = std::chrono::seconds(5);
 
   PortTable(std::size_t max_ports, Duration silence, std::uint8_t lmc = 0)
       : max_ports_{max_ports}, silence_{silence}, lmc_{lmc} {}
@@ -80,6 +84,8 @@ class PortTable {
   void add_partition(const wire::Gid& gid, std::uint16_t pkey);
   /// Takes the MTU code of a known port.
   void set_mtu(const wire::Gid& gid, std::uint8_t mtu);
+  /// A known port behaves as if it had another MTU: causes an event, unless there was one recently.
+  void doubt_mtu(const wire::Gid& gid, TimePoint now);
 
   [[nodiscard]] const Port* find(const wire::Gid& gid) const;
   [[nodiscard]] const Port* at(std::uint16_t lid) const;

@@ -145,6 +145,85 @@ TEST_F(ReregistrationTest, APortThatMovesIsReadAgain) {
   EXPECT_EQ(due().at(0).to.lid, 9);
 }
 
+/// A subnet of 4096 octets whose port B is known to carry 2048.
+class PortMtuTest : public ReregistrationTest {
+ protected:
+  PortMtuTest() {
+    AdministratorConfig config = recorded_config();
+    config.manages_ports = true;
+    config.mtu = 5;
+    restart(config);
+  }
+  std::uint16_t join(std::uint16_t lid) {
+    return status(join_group(kBroadcast, kB, 0xffff, 1), lid);
+  }
+  static PortInfo info_with(std::uint8_t mtu) {
+    PortInfo info = info_of(kLidB);
+    info.mtu_sm_sl = static_cast<std::uint8_t>(mtu << 4);
+    return info;
+  }
+  /// Answers the SMPs that are due, and the ones that follow, as a port with this MTU. Returns their
+  /// number.
+  std::size_t answer_all(std::uint8_t mtu) {
+    std::size_t n = 0;
+    for (auto sent = due(); !sent.empty(); sent = due())
+      for (const Sent& request : sent) {
+        EXPECT_TRUE(answer(request, info_with(mtu)));
+        ++n;
+      }
+    return n;
+  }
+};
+
+TEST_F(PortMtuTest, M07_ARefusedPortIsReadAgain) {
+  EXPECT_EQ(join(kLidB), kOk);
+  answer_all(4);
+  now += 10s;
+  EXPECT_EQ(join(kLidB), kInvalid);
+  const auto questions = due();
+  ASSERT_EQ(questions.size(), 1U);
+  EXPECT_EQ(questions[0].to.lid, kLidB);
+  EXPECT_EQ(questions[0].method(), Method::kGet);
+  EXPECT_TRUE(answer(questions[0], info_with(5))) << "the operator has raised it";
+  EXPECT_EQ(join(kLidB), kOk);
+}
+
+TEST_F(PortMtuTest, P15_RefusedPortsAreNotReadAtEachRequest) {
+  EXPECT_EQ(join(kLidB), kOk);
+  answer_all(4);
+  std::size_t questions = 0;
+  for (int i = 0; i < 100; ++i, now += 100ms) {
+    EXPECT_EQ(join(kLidB), kInvalid);
+    questions += answer_all(4);
+  }
+  EXPECT_GE(questions, 1U);
+  EXPECT_LE(questions, 3U);
+}
+
+TEST_F(PortMtuTest, M07_APortThatMovesMayHaveAnotherMtu) {
+  EXPECT_EQ(join(kLidB), kOk);
+  answer_all(4);
+  EXPECT_EQ(join(9), kOk);
+  EXPECT_EQ(due().at(0).to.lid, 9);
+}
+
+/// A stranger names another port as its own, and answers with a small MTU.
+TEST_F(PortMtuTest, P15_AStrangersMtuIsNotThatOfThePort) {
+  EXPECT_EQ(join(kLidB), kOk);
+  answer_all(5);
+  now += 10s;
+  EXPECT_EQ(join(77), kOk);
+  const auto questions = due();
+  ASSERT_EQ(questions.size(), 1U);
+  EXPECT_EQ(questions[0].to.lid, 77);
+  EXPECT_TRUE(answer(questions[0], info_with(1)));
+  now += 3s;
+  EXPECT_EQ(join(kLidB), kOk) << "the port has its place again";
+  answer_all(5);
+  EXPECT_EQ(join(kLidB), kOk);
+  EXPECT_EQ(record<wire::PathRecord>(find_path(kB, kB, 0xffff), kLidB).mtu, 0x85);
+}
+
 TEST_F(ReregistrationTest, SilentPortsAreAskedThreeTimes) {
   sa->overhear(kB, kLidB, 0xffff, now);
   const std::string log = logged([&] {
