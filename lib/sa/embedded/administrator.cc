@@ -386,8 +386,7 @@ bool Administrator::on_smp(const fabric::ReceivedMad& mad, TimePoint now) {
   else if (*method == Method::kGet)
     on_port_info(*port, *wire::read<wire::PortInfo>(smp.data), now);
   else if (log_limit_.allow(now))
-    log(LogArea::kSa, LogLevel::kNotice,
-        "port {} at LID {} was in no group; it was requested to register again",
+    log(LogArea::kSa, LogLevel::kNotice, "port {} at LID {} was requested to register again",
         wire::to_string(port->gid), port->lid);
   return true;
 }
@@ -395,18 +394,19 @@ bool Administrator::on_smp(const fabric::ReceivedMad& mad, TimePoint now) {
 void Administrator::on_port_info(const Port& port, const wire::PortInfo& info, TimePoint now) {
   const bool registered = subnet_.groups.is_member_somewhere(port.gid);
   const std::uint8_t known = port.mtu;
-  take_mtu(port, info.neighbor_mtu(), now);
+  const bool removed = take_mtu(port, info.neighbor_mtu(), now);
   // A port that is read again, and is the same, has registered in vain.
   const bool same = known != 0 && known == info.neighbor_mtu();
-  if (registered || same) return;
+  if (!removed && (registered || same)) return;
   if ((info.capability_mask.host() & wire::kReregistrationSupported) == 0)
     return log_unregistered(port.lid, "it does not take requests for reregistration", now);
   smps_.post(port.lid, reregister_request(info), now);
 }
 
-/// Takes the MTU of a port, which may have joined groups of a larger one.
-void Administrator::take_mtu(const Port& port, std::uint8_t mtu, TimePoint now) {
-  if (wire::mtu_octets(mtu) == 0) return;
+/// Takes the MTU of a port, which may have joined groups of a larger one. True if it was removed from
+/// some.
+bool Administrator::take_mtu(const Port& port, std::uint8_t mtu, TimePoint now) {
+  if (wire::mtu_octets(mtu) == 0) return false;
   subnet_.ports.set_mtu(port.gid, mtu);
   const std::size_t left = subnet_.groups.remove_from_larger(port.gid, mtu);
   if (left != 0 && log_limit_.allow(now))
@@ -414,6 +414,7 @@ void Administrator::take_mtu(const Port& port, std::uint8_t mtu, TimePoint now) 
         "port {} at LID {} has MTU {}; removed from {} groups of a larger one",
         wire::to_string(port.gid), port.lid, wire::mtu_octets(mtu), left);
   report_events(now);
+  return left != 0;
 }
 
 /// Logs that a port in no group is left to itself.

@@ -50,8 +50,9 @@ struct AdministratorCounters {
 /// port loses the LID, or when Reports are not acknowledged.
 ///
 /// If the administrator manages ports, it knows their MTU soon after they become known or move. A port is
-/// then in no group of a larger MTU, and has no path of one. A port that is refused for this is read
-/// again, because the MTU may have been raised.
+/// then in no group of a larger MTU, and has no path of one. A port that is removed from its groups for
+/// this is requested to register again, so that it learns of it by a refusal. A refused port is read
+/// again, because its MTU may have been raised.
 ///
 /// A port that becomes known and is in no group has registered with an administrator that has lost its
 /// state: this one's predecessor. If the administrator manages ports, it then acts as their subnet
@@ -114,7 +115,7 @@ class Administrator {
   void report(const wire::Notice& notice, std::optional<std::uint16_t> pkey, TimePoint now);
   void look_at(const wire::Gid& port, TimePoint now);
   void on_port_info(const Port& port, const wire::PortInfo& info, TimePoint now);
-  void take_mtu(const Port& port, std::uint8_t mtu, TimePoint now);
+  bool take_mtu(const Port& port, std::uint8_t mtu, TimePoint now);
   void log_unregistered(std::uint16_t lid, std::string_view reason, TimePoint now);
 
   Subnet subnet_;
