@@ -179,13 +179,14 @@ wire::Smp port_info_request() {
 }
 
 /// Returns a Set of a port's own PortInfo, with the request for reregistration. The states of the
-/// port stay as they are.
+/// port stay as they are. A port takes a Set with its M_Key only (IBA vol 1 §14.2.4).
 wire::Smp reregister_request(wire::PortInfo info) {
   info.speed_state &= 0xf0;
   info.phys_down &= 0x0f;
   info.set_client_reregister();
   wire::Smp smp = port_info_request();
   smp.mad.method = static_cast<std::uint8_t>(Method::kSet);
+  smp.m_key = info.m_key;
   static_cast<void>(wire::write(std::span{smp.data}, 0, info));
   return smp;
 }
@@ -398,6 +399,8 @@ void Administrator::on_port_info(const Port& port, const wire::PortInfo& info, T
   // A port that is read again, and is the same, has registered in vain.
   const bool same = known != 0 && known == info.neighbor_mtu();
   if (!removed && (registered || same)) return;
+  if (subnet_.ports.base_of(info.sm_lid.host()) != subnet_.config.lid)
+    return log_unregistered(port.lid, "it has another subnet manager", now);
   if ((info.capability_mask.host() & wire::kReregistrationSupported) == 0)
     return log_unregistered(port.lid, "it does not take requests for reregistration", now);
   smps_.post(port.lid, reregister_request(info), now);

@@ -271,6 +271,28 @@ TEST_F(ReregistrationTest, PortsThatDoNotTakeTheRequestAreLogged) {
   EXPECT_TRUE(due().empty());
 }
 
+/// Source: IBA vol 1 §14.2.4: a Set needs the port's M_Key.
+TEST_F(ReregistrationTest, P03_TheRequestCarriesTheMKeyOfThePort) {
+  sa->overhear(kB, kLidB, 0xffff, now);
+  PortInfo info = info_of(kLidB);
+  info.m_key.set(0x1234'5678'9abc'def0);
+  EXPECT_TRUE(answer(due().at(0), info));
+  const auto requests = due();
+  ASSERT_EQ(requests.size(), 1U);
+  EXPECT_EQ(requests[0].smp.m_key.host(), 0x1234'5678'9abc'def0U);
+  EXPECT_EQ(requests[0].info().m_key.host(), 0x1234'5678'9abc'def0U) << "it keeps its key";
+}
+
+TEST_F(ReregistrationTest, P03_PortsOfAnotherSubnetManagerAreNotSet) {
+  sa->overhear(kB, kLidB, 0xffff, now);
+  PortInfo info = info_of(kLidB);
+  info.sm_lid.set(9);
+  const auto questions = due();
+  const std::string log = logged([&] { EXPECT_TRUE(answer(questions.at(0), info)); });
+  EXPECT_NE(log.find("it has another subnet manager"), std::string::npos) << log;
+  EXPECT_TRUE(due().empty());
+}
+
 TEST_F(ReregistrationTest, P15_AnswersToNoQuestionChangeNothing) {
   sa->overhear(kB, kLidB, 0xffff, now);
   const Sent question = due().at(0);
