@@ -21,6 +21,14 @@ constexpr std::uint32_t kGsiQpn = 1;
 static_assert(SoftMadPort::kFrameLen >= kMinEthFrame && wire::kMadLen % 4 == 0,
               "a MAD needs no padding");
 
+/// QP0 is that of subnet management, QP1 that of all other classes. Source: IBA vol 1 §13.5.1.
+bool belongs_to(std::uint32_t qpn, const fabric::ReceivedMad& mad) {
+  const wire::MgmtClass mgmt_class{wire::read<wire::MadHdr>(mad.bytes)->mgmt_class};
+  const bool smp =
+      mgmt_class == wire::MgmtClass::kSubnLid || mgmt_class == wire::MgmtClass::kSubnDr;
+  return smp == (qpn == kSmiQpn);
+}
+
 }  // namespace
 
 SoftMadPort::~SoftMadPort() {
@@ -111,21 +119,27 @@ void SoftMadPort::fill(rte_mbuf* m, const fabric::MadAddress& to, std::uint16_t 
 
 std::optional<fabric::ReceivedMad> SoftMadPort::receive() {
   expects_management();
-  for (unsigned i = 0; i < kSmpsPerCall; ++i) {
-    auto mad = next();
-    if (!mad || !agent_.serves(*mad)) return mad;
+  for (unsigned i = 0; i < kMadsPerCall; ++i) {
+    const auto arrived = next();
+    if (!arrived) return std::nullopt;
+    const auto& [mad, dest_qp] = *arrived;
+    if (!belongs_to(dest_qp, mad)) {
+      ++wrong_qp_;
+      continue;
+    }
+    if (!agent_.serves(mad)) return mad;
     // A full queue loses the answer; the subnet manager retries.
-    static_cast<void>(send({.lid = mad->from.lid, .sl = mad->from.sl, .qpn = kSmiQpn},
-                           wire::bytes_of(agent_.answer(*mad))));
+    static_cast<void>(send({.lid = mad.from.lid, .sl = mad.from.sl, .qpn = kSmiQpn},
+                           wire::bytes_of(agent_.answer(mad))));
   }
   return std::nullopt;
 }
 
-std::optional<fabric::ReceivedMad> SoftMadPort::next() {
+std::optional<SoftMadPort::Arrived> SoftMadPort::next() {
   if (!local_.empty()) {
     const fabric::ReceivedMad local = local_.front();
     local_.pop_front();
-    return local;
+    return Arrived{local, local.from.qpn};
   }
   void* object = nullptr;
   if (rte_ring_sc_dequeue(&from_wire_, &object) != 0) return std::nullopt;
@@ -142,9 +156,10 @@ std::optional<fabric::ReceivedMad> SoftMadPort::next() {
               .pkey = matching_pkey(ud->pkey())};
   std::memcpy(mad.bytes.data(), rte_pktmbuf_mtod_offset(m, const std::byte*, end - wire::kMadLen),
               wire::kMadLen);
+  const std::uint32_t dest_qp = ud->dest_qp();
   rte_pktmbuf_free(m);
   share_.give_back(shared_mad(mad.from.lid, mad.bytes));
-  return mad;
+  return Arrived{mad, dest_qp};
 }
 
 }  // namespace ipoib::soft

@@ -23,11 +23,11 @@
 namespace ipoib::soft {
 
 /// SMPs go to QP0 and come from it, and the port's subnet management agent answers those of its subnet
-/// manager. Management lcore only.
+/// manager. MADs at the queue pair of other classes are dropped. Management lcore only.
 class SoftMadPort final : public fabric::MadPort {
  public:
-  /// SMPs that one call of receive() answers.
-  static constexpr unsigned kSmpsPerCall = 8;
+  /// MADs that one call of receive() answers or drops.
+  static constexpr unsigned kMadsPerCall = 8;
   /// MADs queued per direction; a power of two.
   static constexpr unsigned kRingSize = 1024;
   /// Octets of a frame that holds a MAD.
@@ -54,20 +54,28 @@ class SoftMadPort final : public fabric::MadPort {
   /// kUnavailable while the port is not active. A MAD to the port's own LID is received here
   /// without touching the wire.
   Status send(const fabric::MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) override;
-  /// Empty also if pending() MADs were SMPs for the agent, which has answered them.
+  /// Empty also if kMadsPerCall were dropped, or were SMPs for the agent, which has answered them.
+  /// Others may be pending() then.
   std::optional<fabric::ReceivedMad> receive() override;
   [[nodiscard]] bool polled() const override { return !doorbell_; }
   [[nodiscard]] bool pending() const override {
     return !local_.empty() || rte_ring_empty(&from_wire_) == 0;
   }
-  /// Empty: the HCA counts the frames and knows the port's problem.
-  [[nodiscard]] fabric::NamedCounters counters() const override { return {}; }
+  /// The HCA counts the frames.
+  [[nodiscard]] fabric::NamedCounters counters() const override {
+    return {{"wrong_qp", wrong_qp_}};
+  }
+  /// Empty: the HCA knows the port's problem.
   [[nodiscard]] std::string problem() const override { return {}; }
 
   [[nodiscard]] SubnetAgent& agent() { return agent_; }
 
  private:
-  [[nodiscard]] std::optional<fabric::ReceivedMad> next();
+  struct Arrived {
+    fabric::ReceivedMad mad;
+    std::uint32_t dest_qp;
+  };
+  [[nodiscard]] std::optional<Arrived> next();
   [[nodiscard]] Result<std::uint16_t> own_pkey(std::uint16_t pkey) const;
   [[nodiscard]] std::uint16_t matching_pkey(std::uint16_t pkey) const;
   void fill(rte_mbuf* m, const fabric::MadAddress& to, std::uint16_t pkey,
@@ -83,6 +91,7 @@ class SoftMadPort final : public fabric::MadPort {
   MadShare& share_;
   SubnetAgent agent_;
   std::uint32_t psn_ = 0;
+  std::uint64_t wrong_qp_ = 0;  ///< SMPs at QP1, and MADs of other classes at QP0.
   std::deque<fabric::ReceivedMad> local_;
 };
 

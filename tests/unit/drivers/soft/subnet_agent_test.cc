@@ -159,6 +159,35 @@ TEST_F(SoftAgent, P15_OnlyTheSubnetManagerIsServed) {
   EXPECT_EQ(events(), Events{});
 }
 
+/// Any host can send to QP1, but only subnet management to QP0. Source: IBA vol 1 §13.5.1.
+TEST_F(SoftAgent, P15_MadsArriveAtTheQueuePairOfTheirClass) {
+  const auto count = [this] {
+    for (const auto& [name, n] : port_.hca->mad_port().counters())
+      if (name == "wrong_qp") return n;
+    return std::uint64_t{99};
+  };
+  PortInfo info = info_in(ask(get(SmpAttr::kPortInfo)));
+  info.set_client_reregister();
+  Smp directed = set(info);
+  directed.mad.mgmt_class = static_cast<std::uint8_t>(wire::MgmtClass::kSubnDr);
+  Smp general = set(info);
+  general.mad.mgmt_class = static_cast<std::uint8_t>(wire::MgmtClass::kSubnAdm);
+  const std::pair<std::uint32_t, Smp> wrong[] = {{1, set(info)}, {1, directed}, {0, general}};
+  std::uint64_t n = 0;
+  EXPECT_EQ(count(), n);
+  for (const auto& [qpn, mad] : wrong)
+    for (Node* from : {&manager_, &port_}) {
+      ASSERT_TRUE(from->hca->mad_port().send({.lid = kLid[1], .qpn = qpn}, bytes_of_smp(mad)));
+      manager_.poll();
+      port_.poll();
+      EXPECT_FALSE(port_.hca->mad_port().receive());
+      EXPECT_EQ(count(), ++n);
+    }
+  port_.poll();
+  EXPECT_TRUE(on_cable(0).empty()) << "no answer";
+  EXPECT_EQ(events(), Events{});
+}
+
 /// Source: IBA vol 1 §9.6.1.
 TEST_F(SoftAgent, SmpsArriveOnTheirVirtualLaneOnly) {
   SoftHcaConfig no_icrc = config(1);
