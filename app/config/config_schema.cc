@@ -239,8 +239,10 @@ void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
                          {"per-direction", PairPolicy::kPerDirection}}},
       "Connections with a neighbour: one for both directions, or one per direction as in Linux. If "
       "the neighbour requests a further one, it replaces the earlier one (one), or is refused "
-      "while the neighbour has that (first). With one and first, a neighbour that opens "
-      "connections as Linux does still has one per direction."));
+      "while the neighbour uses that (first): a request replaces it if nothing was received on it "
+      "for 3 s after a refusal. With one and first, a neighbour that opens connections as Linux "
+      "does "
+      "still has one per direction."));
   add(row<E>(
       "service-id", [](auto& c) -> auto& { return c.connection.service_id; },
       OneOf<ServiceIdForm>{{{"ietf", ServiceIdForm::kIetf}, {"linux", ServiceIdForm::kLinux}}},

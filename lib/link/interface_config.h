@@ -64,8 +64,9 @@ enum class PairPolicy : std::uint8_t {
   /// in each direction, because Linux must not be sent to on a connection that it opened. A further
   /// request of the peer replaces the connection that it had opened.
   kOne,
-  /// kOne, but a further request is refused while there is a connection. It is probed then, so that
-  /// a peer that has restarted is not refused for long.
+  /// kOne, but a further request is refused while there is a connection. It is probed then, and
+  /// given up if the peer requests again after seconds in which it has sent nothing on it, so that a
+  /// peer that has restarted is not refused for long.
   kFirst,
   /// Linux's way, with every peer: all requests are accepted, each side sends on its own.
   kPerDirection,

@@ -16,6 +16,9 @@ using wire::ServiceIdForm;
 
 /// A request that arrives this soon after the own connection was established may have crossed it.
 constexpr Duration kCrossing = std::chrono::seconds(3);
+/// Time that a peer has to send on its first connection after a further request was refused.
+constexpr Duration kProof = std::chrono::seconds(3);
+
 constexpr ServiceIdForm other(ServiceIdForm form) {
   return form == ServiceIdForm::kIetf ? ServiceIdForm::kLinux : ServiceIdForm::kIetf;
 }
@@ -236,17 +239,28 @@ std::optional<bool> Connections::leads_to(const wire::Gid& gid,
   return fabric::same_port(there, port, port_.lmc);
 }
 
+/// True unless the peer has sent nothing on its connection since a further request was refused for
+/// it, some seconds ago: the peer does not have the connection any more, or has no use for it.
+bool Connections::is_kept(cm::Handle handle, Connection& c, TimePoint now) {
+  static_cast<void>(note_use(handle, c, now));
+  const bool refused_since = c.kept_at != TimePoint{} && c.heard_at <= c.kept_at;
+  if (!refused_since) c.kept_at = now;
+  return now - c.kept_at < kProof;
+}
+
 /// True if the policy is to refuse a further request because there is an established connection of
 /// the same name. A crossing request is none. If the peer has restarted and lost the connection, the
-/// probe ends it, and the next request is accepted.
+/// probe ends it, and the next request is accepted. A peer that does not answer the probe, as Linux
+/// does not, is refused for kProof.
 bool Connections::keeps_first(cm::Handle handle, const PeerKey& key, unsigned queue_pair,
                               TimePoint now) {
   if (config_.pairs != PairPolicy::kFirst) return false;
   const Peer& p = peers_.at(key);
   for (const cm::Handle older : std::vector{p.handles}) {
-    const Connection& c = all_.at(older);
+    Connection& c = all_.at(older);
     if (older == handle || c.over || !c.up || c.queue_pair != queue_pair) continue;
     if (c.active && (per_direction(p) || now - c.since < kCrossing)) continue;
+    if (!is_kept(older, c, now)) continue;
     static_cast<void>(
         manager_.probe(older, now));  // It may have ended, with the event still queued.
     return true;

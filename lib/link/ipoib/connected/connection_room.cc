@@ -78,6 +78,7 @@ Connections::Use Connections::note_use(cm::Handle handle, Connection& c, TimePoi
   const Use use{
       .sent = std::exchange(c.tx_messages, counters.tx_messages) != counters.tx_messages,
       .heard = std::exchange(c.rx_messages, counters.rx_messages) != counters.rx_messages};
+  if (use.heard) c.heard_at = now;
   if (use.sent || use.heard) uses_.set(handle, c.use, c.active_at = now);
   return use;
 }

@@ -172,6 +172,8 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     TimePoint since{};
     TimePoint active_at{};   ///< The last time a packet was seen on it.
     TimePoint use = kNever;  ///< Position in the order of `uses_`: active_at while it is up.
+    TimePoint heard_at{};    ///< The last time a packet was received on it.
+    TimePoint kept_at{};     ///< A further request was refused for it, the first since heard_at.
     // Message counts at the last check.
     std::uint64_t tx_messages = 0;
     std::uint64_t rx_messages = 0;
@@ -251,6 +253,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
                                              const fabric::MadAddress& port) const;
   /// True if packets to the peer may be sent on the connection.
   [[nodiscard]] bool is_to_send(const Peer& p, const Connection& c) const;
+  [[nodiscard]] bool is_kept(cm::Handle handle, Connection& c, TimePoint now);
   [[nodiscard]] bool keeps_first(cm::Handle handle, const PeerKey& key, unsigned queue_pair,
                                  TimePoint now);
   [[nodiscard]] bool give_way(cm::Handle handle, const PeerKey& key, unsigned queue_pair,

@@ -123,6 +123,31 @@ TEST(ConnectionFaults, C06_C16_RestartedPeerReplacesWhatItForgot) {
   }
 }
 
+/// Linux does not answer an RTU of a connection that it does not know.
+TEST(ConnectionFaults, C06_C16_AFirstConnectionThatIsNotUsedGivesWayAfterSeconds) {
+  SimConnections sim;
+  ConnectionConfig config = rc();
+  config.pairs = PairPolicy::kFirst;
+  auto [a, b] = sim.two(config, rc());
+  sim.run_for(60s);
+  ASSERT_EQ(a.up().size(), 1U);
+  const std::uint16_t silent = b.lid();
+  sim.meddle = [silent](std::uint16_t from, std::uint16_t, const wire::CmMad& mad) {
+    return from != silent || mad.attr() != wire::CmAttr::kRej;
+  };
+  b.kill();
+  sim.run_for(2s);
+  b.start();
+  b.meet(a);
+  b.talk(a);
+  sim.run_for(10s);
+  EXPECT_GE(a.connections->counters().further, 1U);
+  ASSERT_EQ(a.up().size(), 1U);
+  ASSERT_EQ(b.up().size(), 1U);
+  EXPECT_EQ(a.up()[0].peer_qpn, b.up()[0].qpn);
+  EXPECT_EQ(b.way_to(a).mode, NeighbourMode::kRc);
+}
+
 /// The restarted peer's port has another LID. Until the SA is asked, its request looks like that of a
 /// stranger.
 TEST(ConnectionFaults, C16_APeerThatMovedIsAcceptedWithinSeconds) {

@@ -37,14 +37,16 @@ struct ConnectionsTest : testing::Test {
   }
 };
 
-/// Repeats the first request of `from` with another queue pair and communication ID.
-void ask_again(const SimConnections& world, const SimSide& from, SimSide& to) {
+/// Repeats the first request of `from` with a queue pair and communication ID that are larger by
+/// `nth`.
+void ask_again(const SimConnections& world, const SimSide& from, SimSide& to,
+               std::uint32_t nth = 1) {
   const auto first = std::ranges::find(world.sent, CmAttr::kReq, &wire::CmMad::attr);
   ASSERT_NE(first, world.sent.end());
   auto request = wire::cm_message<wire::CmReq>(*first);
-  request.local_id.set(request.local_id.host() + 1);
-  request.local_qpn.set(request.local_qpn.host() + 1);
-  const auto mad = wire::make_cm_mad(first->hdr.tid.host() + 1, request);
+  request.local_id.set(request.local_id.host() + nth);
+  request.local_qpn.set(request.local_qpn.host() + nth);
+  const auto mad = wire::make_cm_mad(first->hdr.tid.host() + nth, request);
   fabric::ReceivedMad received{.from = from.mad_address(), .bytes = {}};
   std::ranges::copy(wire::bytes_of(mad), received.bytes.begin());
   to.manager->on_mad(received, world.now);
@@ -292,6 +294,25 @@ TEST_F(ConnectionsTest, C06_AFurtherRequestReplacesTheFirstConnectionOrIsRefused
     EXPECT_EQ(counters.further, refuses ? 1U : 0U);
     EXPECT_EQ(counters.ended_by(ConnectionEnd::kReplaced), refuses ? 0U : 1U);
   }
+}
+
+/// The peer sends on it between its further requests.
+TEST_F(ConnectionsTest, C06_AFirstConnectionThatIsUsedIsKept) {
+  ConnectionConfig config = rc();
+  config.pairs = PairPolicy::kFirst;
+  auto [a, b] = two(rc(), config);
+  sim.run_for(60s);
+  ASSERT_EQ(b.up().size(), 1U);
+  const std::uint32_t qpn = b.up()[0].qpn;
+  constexpr std::uint32_t kTimes = 10;
+  for (std::uint32_t i = 1; i <= kTimes; ++i) {
+    ask_again(sim, a, b, i);
+    sim.run_for(4s);
+    ++b.queue(qpn).info.counters.rx_messages;
+  }
+  EXPECT_EQ(b.connections->counters().further, kTimes);
+  ASSERT_EQ(b.up().size(), 1U);
+  EXPECT_EQ(b.up()[0].qpn, qpn);
 }
 
 TEST_F(ConnectionsTest, C05_C06_CrossingRequestsAreNotFurtherOnes) {
