@@ -20,7 +20,7 @@ std::uint16_t ip_mtu(const wire::McMemberRecord& group) {
   return static_cast<std::uint16_t>(octets - unsigned{sizeof(wire::IpoibHdr)});
 }
 
-bool same_install(const table::Neighbour& a, const table::Neighbour& b) {
+bool same_sender(const table::Neighbour& a, const table::Neighbour& b) {
   return a.state == b.state && a.mtu == b.mtu && a.ah == b.ah && a.iface == b.iface &&
          a.via_routers == b.via_routers;
 }
@@ -109,7 +109,7 @@ void GroupSenders::install(const Group& g, const wire::IpAddr& addr, GroupSender
     n.mtu = g.mtu;
     n.via_routers = g.delivery == GroupDelivery::kRouters;
   }
-  if (same_install(n, s.installed)) return;
+  if (same_sender(n, s.installed)) return;
   s.installed = n;
   sink_.install(s.index, n);
 }
