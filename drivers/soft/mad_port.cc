@@ -16,8 +16,6 @@
 namespace ipoib::soft {
 namespace {
 
-constexpr std::uint32_t kSmiQpn = 0;
-constexpr std::uint32_t kGsiQpn = 1;
 static_assert(SoftMadPort::kFrameLen >= kMinEthFrame && wire::kMadLen % 4 == 0,
               "a MAD needs no padding");
 
@@ -26,7 +24,7 @@ bool belongs_to(std::uint32_t qpn, const fabric::ReceivedMad& mad) {
   const wire::MgmtClass mgmt_class{wire::read<wire::MadHdr>(mad.bytes)->mgmt_class};
   const bool smp =
       mgmt_class == wire::MgmtClass::kSubnLid || mgmt_class == wire::MgmtClass::kSubnDr;
-  return smp == (qpn == kSmiQpn);
+  return smp == (qpn == wire::kSmiQpn);
 }
 
 }  // namespace
@@ -63,10 +61,10 @@ Status SoftMadPort::send(const fabric::MadAddress& to,
     return fail(Errc::kUnavailable, "MAD to LID {:#06x}: the port is not active", to.lid);
   // SMPs are in no partition.
   const Result<std::uint16_t> pkey =
-      to.qpn == kSmiQpn ? Result<std::uint16_t>{wire::kDefaultPkey} : own_pkey(to.pkey);
+      to.qpn == wire::kSmiQpn ? Result<std::uint16_t>{wire::kDefaultPkey} : own_pkey(to.pkey);
   if (!pkey) return tl::make_unexpected(pkey.error());
 
-  if (port_.has_lid(to.lid) && to.qpn <= kGsiQpn) {
+  if (port_.has_lid(to.lid) && to.qpn <= wire::kGsiQpn) {
     if (local_.size() >= kRingSize)
       return fail(Errc::kUnavailable, "the queue of MADs of the port to itself is full ({})",
                   local_.size());
@@ -96,13 +94,13 @@ void SoftMadPort::fill(rte_mbuf* m, const fabric::MadAddress& to, std::uint16_t 
                        std::span<const std::byte, wire::kMadLen> mad) {
   AhTemplate head;
   make_template(port_, {.dlid = to.lid, .sl = to.sl, .dgid = {}}, head);
-  const bool smp = to.qpn == kSmiQpn;
+  const bool smp = to.qpn == wire::kSmiQpn;
   // MigReq is 0 on QP0 and QP1.
   const UdWords ud{.op_flags_pkey = UdWords::send_only(0, 0, pkey),
                    .resv_dest_qp = wire::Be32{to.qpn & 0xff'ffff},
                    .ack_psn = wire::Be32{psn_++ & 0xff'ffff},
                    .qkey = wire::Be32{smp ? 0 : wire::kGsiQkey},
-                   .resv_src_qp = wire::Be32{smp ? kSmiQpn : kGsiQpn}};
+                   .resv_src_qp = wire::Be32{smp ? wire::kSmiQpn : wire::kGsiQpn}};
   auto* frame = reinterpret_cast<std::byte*>(rte_pktmbuf_append(m, kFrameLen));
   std::memcpy(frame, head.head.data(), kLocalHeadLen);
   std::memcpy(frame + kLocalHeadLen, &ud, sizeof(ud));
@@ -129,7 +127,7 @@ std::optional<fabric::ReceivedMad> SoftMadPort::receive() {
     }
     if (!agent_.serves(mad)) return mad;
     // A full queue loses the answer; the subnet manager retries.
-    static_cast<void>(send({.lid = mad.from.lid, .sl = mad.from.sl, .qpn = kSmiQpn},
+    static_cast<void>(send({.lid = mad.from.lid, .sl = mad.from.sl, .qpn = wire::kSmiQpn},
                            wire::bytes_of(agent_.answer(mad))));
   }
   return std::nullopt;

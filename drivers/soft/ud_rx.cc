@@ -47,8 +47,6 @@ namespace {
 constexpr std::size_t kRxPrefetchAhead = 4;
 constexpr std::size_t kImmDtLen = 4;
 constexpr std::size_t kFastPayloadAt = kLocalHeadLen + sizeof(UdWords);
-constexpr std::uint32_t kSmiQpn = 0;
-constexpr std::uint32_t kGsiQpn = 1;
 constexpr auto kUdSendOnly = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnly);
 constexpr auto kUdSendOnlyImm = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnlyImm);
 /// RC and UC opcodes are below this one.
@@ -103,7 +101,7 @@ inline Drop check_transport(const RxTable& table, RxFrame& f) noexcept {
   if (f.ud->tver() != 0) return Drop::kIbVersion;
   const std::uint32_t qpn = f.ud->dest_qp();
   f.queue = table.queue(qpn);
-  const bool mad = qpn <= kGsiQpn;
+  const bool mad = qpn <= wire::kGsiQpn;
   if (f.members.empty() ? f.queue == nullptr && !mad : qpn != wire::kMulticastQpn)
     return Drop::kIbQpn;
   const std::uint8_t opcode = f.ud->opcode();
@@ -150,7 +148,7 @@ inline Drop check_keys(const RxTable& table, RxFrame& f, const SoftUdQueue* send
   if (f.queue != nullptr) return check_queue_keys(*f.queue, *f.ud);
   if (!f.members.empty()) return check_group_keys(f, sender);
   // QP0 has no keys, and only VL15 leads to it (IBA vol 1 §9.6.1).
-  if (f.ud->dest_qp() == kSmiQpn)
+  if (f.ud->dest_qp() == wire::kSmiQpn)
     return f.lrh->vl() == wire::kManagementVl ? Drop::kNone : Drop::kIbQpn;
   if (!table.matches_any_pkey(f.ud->pkey())) return Drop::kIbPkey;
   return f.ud->qkey.host() == wire::kGsiQkey ? Drop::kNone : Drop::kIbQkey;
@@ -507,7 +505,7 @@ unsigned UdDatapath::worker_of(const UdWords& ud, const RxTable& table) const no
     const ConnectedPort* const connected = connected_.load(std::memory_order_acquire);
     return connected != nullptr ? connected->worker_of(ud.dest_qp()) : config_.worker;
   }
-  if (ud.dest_qp() <= kGsiQpn) return 0;
+  if (ud.dest_qp() <= wire::kGsiQpn) return 0;
   const RxTable::QueueSlot& found = table.find(ud.dest_qp());
   return found.queue != nullptr ? found.worker : config_.worker;
 }

@@ -15,7 +15,6 @@
 namespace ipoib::umad {
 namespace {
 
-constexpr std::uint32_t kGsiQpn = 1;
 /// Arrived MADs that one call of receive() looks at. The others wait in the channel, whose queue is
 /// bounded.
 constexpr unsigned kArrivalsPerCall = 16;
@@ -53,7 +52,7 @@ Status GidMadPort::send(const fabric::MadAddress& to,
     return fail(Errc::kInvalidArgument, "MAD with P_Key {:#06x}; the port has only P_Key 0xffff",
                 to.pkey);
   if (to.sl > 15) return fail(Errc::kInvalidArgument, "MAD with SL {}: invalid SL", to.sl);
-  if (to.lid == fabric::kOwnLid && to.qpn == kGsiQpn) return send_to_self(to, mad);
+  if (to.lid == fabric::kOwnLid && to.qpn == wire::kGsiQpn) return send_to_self(to, mad);
   if (to.lid != fabric::kElsewhereLid || to.gid.is_zero() || to.gid.is_multicast())
     return fail(Errc::kInvalidArgument,
                 "MAD to LID {:#06x}: a port of Ethernet link layer requires a destination GID",
@@ -69,7 +68,7 @@ Status GidMadPort::send_to_self(const fabric::MadAddress& to,
                 received_.size());
   ++counters_.local;
   fabric::ReceivedMad& local = received_.emplace_back();
-  local.from = {.lid = fabric::kOwnLid, .sl = to.sl, .qpn = kGsiQpn, .pkey = kPkey};
+  local.from = {.lid = fabric::kOwnLid, .sl = to.sl, .qpn = wire::kGsiQpn, .pkey = kPkey};
   std::copy(mad.begin(), mad.end(), local.bytes.begin());
   return {};
 }

@@ -37,7 +37,7 @@ Status CapturedMads::send(const fabric::MadAddress& to,
   head.pkey = to.pkey;
   head.dest_qp = to.qpn;
   head.mig_req = false;
-  head.datagram = {wire::kGsiQkey, 1};
+  head.datagram = {wire::kGsiQkey, wire::kGsiQpn};
   capture_.copy(*view, head, mad, CaptureDirection::kSent);
   return sent;
 }
@@ -48,7 +48,7 @@ std::optional<fabric::ReceivedMad> CapturedMads::receive() {
   if (!received || view == nullptr || stays_inside(*view, received->from)) return received;
   PacketHead head = view->head_from(path_to(received->from));
   head.pkey = received->from.pkey;
-  head.dest_qp = 1;
+  head.dest_qp = wire::kGsiQpn;
   head.mig_req = false;
   head.datagram = {wire::kGsiQkey, received->from.qpn};
   capture_.copy(*view, head, received->bytes, CaptureDirection::kReceived);

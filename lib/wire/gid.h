@@ -43,6 +43,8 @@ inline constexpr std::uint64_t kDefaultGidPrefix = 0xfe80'0000'0000'0000ULL;
 inline constexpr std::uint16_t kDefaultPkey = 0xffff;
 inline constexpr std::uint16_t kFullMemberBit = 0x8000;
 inline constexpr std::uint32_t kMulticastQpn = 0xff'ffff;
+inline constexpr std::uint32_t kSmiQpn = 0;             ///< QP0: subnet management.
+inline constexpr std::uint32_t kGsiQpn = 1;             ///< QP1: all other management classes.
 inline constexpr std::uint32_t kGsiQkey = 0x8001'0000;  ///< Q_Key of QP1.
 
 /// True if both P_Keys name one partition, as full or as limited member.
