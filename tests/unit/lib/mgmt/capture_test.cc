@@ -40,12 +40,13 @@ struct CaptureTest : testing::Test {
     std::filesystem::remove_all(folder);
   }
   Status start(CaptureRequest request) { return capture->start(request, {&wires[0], &wires[1]}); }
-  /// Turns of the management lcore until the capture has a state.
+  /// Turns of the management lcore until the capture has a state, and the turn that follows it.
   void turns_until(CaptureState state) {
     while (capture->info().state != state) {
       std::this_thread::yield();
       capture->follow();
     }
+    capture->follow();
   }
   /// Captures to files of the disk.
   void use_disk() {
