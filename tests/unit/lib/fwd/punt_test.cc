@@ -68,6 +68,17 @@ class PuntTest : public WorkerFixture {
     n.asked = true;
     neighbours_->set(index, n);
   }
+  /// This node has asked for a neighbour, which has answered from that MAC address.
+  void know_at(std::uint8_t from, std::string_view address) {
+    table::Neighbour n;
+    n.addr = *wire::parse_ip(address);
+    n.iface = kEth0;
+    n.state = table::NeighbourState::kValid;
+    n.mode = table::NeighbourMode::kEthernet;
+    n.mac = mac(from);
+    n.asked = true;
+    neighbours_->set(1, n);
+  }
   /// A record as it is behind the Ethernet header of a frame from that MAC address.
   rte_mbuf* arp(std::string_view sender, std::string_view target, std::uint8_t from = 0x10,
                 wire::ArpOp op = wire::ArpOp::kReply) {
@@ -349,14 +360,7 @@ TEST_F(PuntTest, P16_ForgedMacAddressesLeaveAQuarterToNeighbours) {
   configs[0].punt.neighbour_senders = 16;
   configs[0].punt.neighbour_link_senders = 4;
   make();
-  table::Neighbour known;
-  known.addr = *wire::parse_ip("192.168.1.9");
-  known.iface = kEth0;
-  known.state = table::NeighbourState::kValid;
-  known.mode = table::NeighbourMode::kEthernet;
-  known.mac = mac(0x09);
-  known.asked = true;
-  neighbours_->set(1, known);
+  know_at(0x09, "192.168.1.9");
   for (std::uint32_t i = 0; i < 100; ++i)
     want_from(fmt::format("192.168.1.{}", 100 + i), static_cast<std::uint8_t>(0x80 + i), i);
   EXPECT_EQ(punted().size(), 24U);
@@ -418,14 +422,7 @@ TEST_F(PuntTest, P16_ForgedArpDoesNotSilenceItsNeighbour) {
   configs[0].punt.known_per_key = 2;
   configs[0].punt.arp = 2;
   make();
-  table::Neighbour n;
-  n.addr = *wire::parse_ip("192.168.1.2");
-  n.iface = kEth0;
-  n.state = table::NeighbourState::kValid;
-  n.mode = table::NeighbourMode::kEthernet;
-  n.mac = mac(0x22);
-  n.asked = true;
-  neighbours_->set(1, n);
+  know_at(0x22, "192.168.1.2");
   for (int i = 0; i < 100; ++i) punt_->arp(in_, arp("192.168.1.2", kOwn, 0x66));
   EXPECT_EQ(punted().size(), 1U) << "as one of a stranger: it may have moved";
   punt_->arp(in_, arp("192.168.1.2", kOwn, 0x22));

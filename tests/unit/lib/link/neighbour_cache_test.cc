@@ -303,6 +303,11 @@ HeldPacket want_from(SimNeighbourCache& b, const wire::IpAddr& source, const wir
   b.cache.request_neighbour(addr, p, b.now);
   return p;
 }
+void want_from(SimNeighbourCache& b, const PacketSender& from, const wire::IpAddr& addr) {
+  const auto p = b.sink.new_packet();
+  b.sink.senders[p] = from;
+  b.cache.request_neighbour(addr, p, b.now);
+}
 /// One of ten senders, each of which wants less than its share of new neighbours.
 wire::IpAddr sender(std::uint32_t n) {
   return wire::IpAddr::v4(0xc000'0200 + n % 10);
@@ -499,32 +504,22 @@ TEST(NeighbourCache, P16_ForgedPacketsDoNotKeepAHostFromNewNeighbours) {
 /// All names that one host sends in have a quarter of the places together, once half are taken.
 TEST(NeighbourCache, P16_ForgedSourcesOfOneHostLeavePlacesToOthers) {
   SimNeighbourCache b;
-  const auto want = [&](const PacketSender& from, const wire::IpAddr& addr) {
-    const auto p = b.sink.new_packet();
-    b.sink.senders[p] = from;
-    b.cache.request_neighbour(addr, p, b.now);
-  };
   for (std::uint32_t i = 0; i < 10'000; ++i)
-    want({wire::IpAddr::v4(0xc633'0000U + i), 7, false}, absent_host(i));
+    want_from(b, {wire::IpAddr::v4(0xc633'0000U + i), 7, false}, absent_host(i));
   EXPECT_EQ(b.questions.asked.size(), 2048U / 2);
-  want({wire::IpAddr::v4(0xc634'0000U), 8, false}, host(1));
+  want_from(b, {wire::IpAddr::v4(0xc634'0000U), 8, false}, host(1));
   EXPECT_EQ(b.questions.asked.count(host(1)), 1U);
 }
 
 /// Forged link-layer addresses take no places of hosts that are neighbours.
 TEST(NeighbourCache, P16_NeighboursHavePlacesThatNoStrangerTakes) {
   SimNeighbourCache b;
-  const auto want = [&](const PacketSender& from, const wire::IpAddr& addr) {
-    const auto p = b.sink.new_packet();
-    b.sink.senders[p] = from;
-    b.cache.request_neighbour(addr, p, b.now);
-  };
   for (std::uint32_t i = 0; i < 10'000; ++i)
-    want({wire::IpAddr::v4(0xc633'0000U + i), i + 1, false}, absent_host(i));
+    want_from(b, {wire::IpAddr::v4(0xc633'0000U + i), i + 1, false}, absent_host(i));
   EXPECT_EQ(b.questions.asked.size(), 2048U - 384);
-  want({wire::IpAddr::v4(0xc634'0000U), 20'000, false}, host(1));
+  want_from(b, {wire::IpAddr::v4(0xc634'0000U), 20'000, false}, host(1));
   EXPECT_EQ(b.questions.asked.count(host(1)), 0U);
-  want({wire::IpAddr::v4(0xc634'0001U), 20'001, true}, host(2));
+  want_from(b, {wire::IpAddr::v4(0xc634'0001U), 20'001, true}, host(2));
   EXPECT_EQ(b.questions.asked.count(host(2)), 1U);
 }
 
