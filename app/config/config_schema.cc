@@ -94,8 +94,7 @@ Section<HcaConfig> hca_section() {
               "Transport of management datagrams: the cable, or libibumad for a real subnet "
               "manager, which then also configures the port. With umad, the options guid, lid, "
               "lmc, sm-lid, pkeys and subnet-administrator are not allowed. With verbs they always "
-              "go "
-              "through libibumad, and the device provides the attributes of the port.")),
+              "go through libibumad, and the device provides the attributes of the port.")),
           of_soft(unmanaged(row<E>(
               "guid", &E::guid, Guid{},
               "Port GUID, the worldwide name of the port; unique in the fabric.", Required::kYes))),
@@ -106,8 +105,8 @@ Section<HcaConfig> hca_section() {
           of_soft(unmanaged(
               row<E>("lmc", &E::lmc, Integer{0, 7},
                      "The port has 2^lmc consecutive LIDs from lid on, which is a multiple of "
-                     "their number. "
-                     "All ports of a subnet have one lmc. Several LIDs give several paths."))),
+                     "their number. All ports of a subnet have one lmc. Several LIDs give several "
+                     "paths."))),
           of_soft(unmanaged(row<E>("sm-lid", &E::sm_lid, Integer{1, kLastUnicastLid},
                                    "LID of the port that runs the subnet administrator. With "
                                    "subnet-administrator it is the port's own LID."))),
@@ -241,8 +240,7 @@ void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
       "the neighbour requests a further one, it replaces the earlier one (one), or is refused "
       "while the neighbour uses that (first): a request replaces it if nothing was received on it "
       "for 3 s after a refusal. With one and first, a neighbour that opens connections as Linux "
-      "does "
-      "still has one per direction."));
+      "does still has one per direction."));
   add(row<E>(
       "service-id", [](auto& c) -> auto& { return c.connection.service_id; },
       OneOf<ServiceIdForm>{{{"ietf", ServiceIdForm::kIetf}, {"linux", ServiceIdForm::kLinux}}},
