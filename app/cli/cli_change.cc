@@ -69,13 +69,12 @@ mgmt::MulticastRouteConfig multicast_route(const Match& match) {
   return route;
 }
 
-/// Prints nothing on success.
+}  // namespace
+
 Result<Output> done(const Status& status) {
   if (!status) return tl::make_unexpected(status.error());
   return "";
 }
-
-}  // namespace
 
 unsigned number(const Match& match, std::string_view parameter) {
   const std::string text = match.get(parameter).value_or("0");

@@ -89,6 +89,8 @@ Result<Output> set_source_check(const mgmt::NodeFaces& node, const Match& match)
 Result<Output> set_directed_broadcast(const mgmt::NodeFaces& node, const Match& match);
 
 // cli_change.cc
+/// The output of a command that prints nothing on success.
+[[nodiscard]] Result<Output> done(const Status& status);
 /// Returns the value of a numeric parameter, 0 if the line lacks it. The grammar has checked it.
 [[nodiscard]] unsigned number(const Match& match, std::string_view parameter);
 /// Parses "0x" and 1 to `digits` hexadecimal digits.

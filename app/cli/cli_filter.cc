@@ -33,15 +33,11 @@ Result<Output> filter_add(const mgmt::NodeFaces& node, const Match& match) {
   rule.destination_ports = value_of(match, "DPORTS", port_range_form());
   std::optional<std::size_t> place;
   if (match.get("RULE")) place = number(match, "RULE");
-  if (auto added = node.control.add_filter(filter, place); !added)
-    return tl::make_unexpected(added.error());
-  return "";
+  return done(node.control.add_filter(filter, place));
 }
 
 Result<Output> filter_del(const mgmt::NodeFaces& node, const Match& match) {
-  if (auto removed = node.control.remove_filter(number(match, "RULE")); !removed)
-    return tl::make_unexpected(removed.error());
-  return "";
+  return done(node.control.remove_filter(number(match, "RULE")));
 }
 
 Result<Output> show_filter(const mgmt::NodeFaces& node, const Match& match) {
@@ -70,16 +66,12 @@ Result<Output> set_source_check(const mgmt::NodeFaces& node, const Match& match)
   const auto check = match.has("strict")  ? fwd::SourceCheck::kStrict
                      : match.has("loose") ? fwd::SourceCheck::kLoose
                                           : fwd::SourceCheck::kOff;
-  if (auto set = node.control.set_source_check(match.get("IFACE").value_or(""), check); !set)
-    return tl::make_unexpected(set.error());
-  return "";
+  return done(node.control.set_source_check(match.get("IFACE").value_or(""), check));
 }
 
 Result<Output> set_directed_broadcast(const mgmt::NodeFaces& node, const Match& match) {
-  const auto iface = match.get("IFACE").value_or("");
-  if (auto set = node.control.set_directed_broadcast(iface, match.has("on")); !set)
-    return tl::make_unexpected(set.error());
-  return "";
+  return done(
+      node.control.set_directed_broadcast(match.get("IFACE").value_or(""), match.has("on")));
 }
 
 }  // namespace ipoib::app

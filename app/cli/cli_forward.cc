@@ -89,8 +89,7 @@ Result<Output> set_generator(const mgmt::NodeFaces& node, const Match& match) {
                     match.get("RATE").value_or(""), unit, packet_rate_form().allowed);
       g.rate = *rate;
     }
-  if (auto set = node.traffic.set_generator(g); !set) return tl::make_unexpected(set.error());
-  return "";
+  return done(node.traffic.set_generator(g));
 }
 
 Result<Output> show_fwd(const mgmt::NodeFaces& node, const Match& match) {

@@ -30,8 +30,7 @@ Result<Output> for_each(const Result<std::vector<std::string>>& names, Change ch
   for (const std::string& name : *names)
     if (auto s = change(name); !s && result)
       result = names->size() == 1 ? s : fail(s.error().code, "{}: {}", name, s.error().what);
-  if (!result) return tl::make_unexpected(result.error());
-  return "";
+  return done(result);
 }
 
 }  // namespace
@@ -58,10 +57,8 @@ Result<Output> set_mtu(const mgmt::NodeFaces& node, const Match& match) {
 }
 
 Result<Output> set_queues(const mgmt::NodeFaces& node, const Match& match) {
-  const Status set = node.control.set_queues(match.get("LINK").value_or(""),
-                                             static_cast<unsigned>(number(match, "QUEUES")));
-  if (!set) return tl::make_unexpected(set.error());
-  return "";
+  return done(node.control.set_queues(match.get("LINK").value_or(""),
+                                      static_cast<unsigned>(number(match, "QUEUES"))));
 }
 
 Result<Output> show_port_info(const mgmt::NodeFaces& node, const Match& match) {
