@@ -11,9 +11,8 @@ using fabric::CaptureDirection;
 
 /// True for a MAD between this port and itself, which no wire carries.
 bool stays_inside(const CaptureView& view, const fabric::MadAddress& other) {
-  if (!other.gid.is_zero()) return other.gid == view.gid;
-  return view.ethernet ? other.lid == fabric::kOwnLid
-                       : other.lid >> view.lmc == view.lid >> view.lmc;
+  const std::uint16_t own = view.ethernet ? fabric::kOwnLid : view.lid;
+  return fabric::same_port(other, {.lid = own, .gid = view.gid}, view.lmc);
 }
 
 /// LRH and GRH of packets to a port.
