@@ -56,6 +56,12 @@ struct PortAttr {
   }
 };
 
+/// LIDs of the two ports of a path.
+struct LidPair {
+  std::uint16_t slid = 0;
+  std::uint16_t dlid = 0;
+};
+
 /// Names and values of a device's counters.
 using NamedCounters = std::vector<std::pair<std::string_view, std::uint64_t>>;
 

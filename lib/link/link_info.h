@@ -13,6 +13,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/cm/cm_info.h"
+#include "lib/fabric/fabric_types.h"
 #include "lib/fabric/queue_info.h"
 #include "lib/table/neighbour.h"
 #include "lib/wire/gid.h"
@@ -39,12 +40,6 @@ enum class NeighbourPhase : std::uint8_t {
 using NeighbourPhases = std::array<std::size_t, 7>;
 static_assert(NeighbourPhases{}.size() == static_cast<std::size_t>(NeighbourPhase::kStatic) + 1);
 
-/// A path between LIDs of two ports.
-struct LidPair {
-  std::uint16_t slid = 0;
-  std::uint16_t dlid = 0;
-};
-
 /// One row of `show neigh`.
 struct NeighbourInfo {
   wire::IpAddr addr;
@@ -52,9 +47,9 @@ struct NeighbourInfo {
   std::string lladdr;  ///< Empty while unknown.
   NeighbourPhase phase = NeighbourPhase::kIncomplete;
   table::NeighbourIndex index = table::kNoNeighbour;
-  std::uint32_t qpn = 0;         ///< IPoIB.
-  std::uint16_t lid = 0;         ///< IPoIB: destination of the first path.
-  std::vector<LidPair> paths{};  ///< IPoIB: datagrams of a flow keep to one.
+  std::uint32_t qpn = 0;                 ///< IPoIB.
+  std::uint16_t lid = 0;                 ///< IPoIB: destination of the first path.
+  std::vector<fabric::LidPair> paths{};  ///< IPoIB: datagrams of a flow keep to one.
   std::uint8_t sl = 0;
   std::uint8_t rate = 0;           ///< Code; IPoIB.
   std::optional<unsigned> worker;  ///< IPoIB: the worker that serves the neighbour.

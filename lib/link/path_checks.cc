@@ -38,8 +38,7 @@ PathChecks::Path* PathChecks::find(fabric::AhIndex ah) {
 }
 
 bool PathChecks::is_left(fabric::AhIndex ah) const {
-  const auto it = std::ranges::find(paths_, ah, &Path::ah);
-  return it != paths_.end() && it->left;
+  return std::ranges::any_of(paths_, [ah](const Path& path) { return path.ah == ah && path.left; });
 }
 
 /// The next check begins in judge() and start(), because this may be a call of a user of the paths.

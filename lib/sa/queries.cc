@@ -106,7 +106,7 @@ Request find_path(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pk
 }
 
 Request find_path_between(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
-                          const LidPair& lids) {
+                          const fabric::LidPair& lids) {
   Request request = find_path(sgid, dgid, pkey, std::nullopt);
   const wire::Be16 slid{lids.slid};
   const wire::Be16 dlid{lids.dlid};

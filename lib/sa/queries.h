@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/fabric/fabric_types.h"
 #include "lib/sa/client.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/notice.h"
@@ -47,14 +48,9 @@ namespace ipoib::sa {
 [[nodiscard]] Request find_paths(const wire::Gid& sgid, const wire::Gid& dgid, std::uint16_t pkey,
                                  std::optional<std::uint8_t> tclass, std::uint8_t count);
 
-/// LIDs of the two ports of a path.
-struct LidPair {
-  std::uint16_t slid;
-  std::uint16_t dlid;
-};
 /// Asks for the path between these LIDs of the ports. The SA chooses the traffic class.
 [[nodiscard]] Request find_path_between(const wire::Gid& sgid, const wire::Gid& dgid,
-                                        std::uint16_t pkey, const LidPair& lids);
+                                        std::uint16_t pkey, const fabric::LidPair& lids);
 
 [[nodiscard]] Request class_port_info();
 

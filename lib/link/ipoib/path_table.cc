@@ -56,6 +56,23 @@ constexpr Duration kRefreshSpacing = std::chrono::milliseconds(2);
 
 }  // namespace
 
+fabric::AhAttr path_attr(const wire::PathRecord& record, const fabric::PortAttr& port) {
+  fabric::AhAttr attr;
+  attr.dlid = record.dlid.host();
+  attr.sl = record.sl();
+  attr.rate = wire::value_of(record.rate);
+  if (port.link_layer == fabric::LinkLayer::kInfiniBand)
+    attr.src_path_bits = port.path_bits_of(record.slid.host());
+  if (record.hop_limit() > 1) {
+    attr.global = true;
+    attr.dgid = record.dgid;
+    attr.hop_limit = record.hop_limit();
+    attr.tclass = record.tclass;
+    attr.flow_label = record.flow_label();
+  }
+  return attr;
+}
+
 PathTable::PathTable(PathConfig config, LinkActions& actions, sa::Client& sa,
                      LinkCounters& counters, Listener listener, std::uint64_t seed, Prober prober)
     : config_{std::move(config)},
@@ -521,29 +538,9 @@ void PathTable::log_refused(const wire::Gid& gid, const std::string& why, TimePo
         config_.name, wire::to_string(gid), why, *others);
 }
 
-/// The attributes of a record of accept().
-fabric::AhAttr PathTable::attr_of(const wire::PathRecord& record) const {
-  const fabric::PortAttr& port = actions_.port();
-  fabric::AhAttr attr;
-  attr.dlid = record.dlid.host();
-  attr.sl = record.sl();
-  attr.rate = wire::value_of(record.rate);
-  if (port.link_layer == fabric::LinkLayer::kInfiniBand)
-    attr.src_path_bits = port.path_bits_of(record.slid.host());
-  if (record.hop_limit() > 1) {
-    attr.global = true;
-    attr.dgid = record.dgid;
-    attr.hop_limit = record.hop_limit();
-    attr.tclass = record.tclass;
-    attr.flow_label = record.flow_label();
-  }
-  return attr;
-}
-
 /// True for two LIDs of one port: subnet managers give all ports of a subnet one LMC.
 bool PathTable::on_one_port(std::uint16_t lid, std::uint16_t other) const {
-  const unsigned lmc = actions_.port().lmc;
-  return lid >> lmc == other >> lmc;
+  return fabric::same_port({.lid = lid}, {.lid = other}, actions_.port().lmc);
 }
 
 void PathTable::on_answer(const PathKey& key, const sa::Outcome& outcome, TimePoint now) {
@@ -576,7 +573,7 @@ Status PathTable::take_over(Path& p, const std::vector<wire::PathRecord>& record
   std::uint8_t mtu_code = 0xff;
   p.lifetime = 0;
   for (const wire::PathRecord& record : records) {
-    const fabric::AhAttr attr = attr_of(record);
+    const fabric::AhAttr attr = path_attr(record, actions_.port());
     if (std::ranges::find(attrs, attr) == attrs.end()) attrs.push_back(attr);
     mtu_code = std::min(mtu_code, wire::value_of(record.mtu));
     p.lifetime = std::max(p.lifetime, wire::value_of(record.lifetime));

@@ -62,6 +62,11 @@ struct PathConfig {
 /// Packet lifetime of a path that the SA has not described, a time code (4.096 us << code): 0.27 s.
 inline constexpr std::uint8_t kUsualLifetime = 16;
 
+/// The attributes of a handle for the path of a record. `port`: the source of the path. On InfiniBand
+/// the record's SLID is one of its LIDs.
+[[nodiscard]] fabric::AhAttr path_attr(const wire::PathRecord& record,
+                                       const fabric::PortAttr& port);
+
 class PathTable final : public NeighbourPaths {
  public:
   static constexpr std::size_t kMaxClaimed = 512;
@@ -207,7 +212,6 @@ class PathTable final : public NeighbourPaths {
                                                              const sa::Reply& reply, TimePoint now);
   void log_refused(const wire::Gid& gid, const std::string& why, TimePoint now);
   Status take_over(Path& p, const std::vector<wire::PathRecord>& records, TimePoint now);
-  [[nodiscard]] fabric::AhAttr attr_of(const wire::PathRecord& record) const;
   [[nodiscard]] bool on_one_port(std::uint16_t lid, std::uint16_t other) const;
   Status apply(Path& p, std::vector<fabric::AhAttr> attrs, std::uint8_t mtu_code, TimePoint now);
   [[nodiscard]] Result<std::vector<Way>> make_ways(const std::vector<Way>& old,

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "lib/link/ipoib/path_table.h"
 #include "lib/wire/sa_records.h"
 
 namespace ipoib::link {
@@ -39,8 +40,9 @@ void SecondPaths::submit_waiting(TimePoint now) {
 void SecondPaths::submit(Question question, TimePoint now) {
   const fabric::PortAttr& port = actions_.port();
   const wire::Gid gid = question.gid;
-  const sa::LidPair lids{.slid = next_lid(port.lid_with(question.first.src_path_bits), port.lmc),
-                         .dlid = next_lid(question.first.dlid, port.lmc)};
+  const fabric::LidPair lids{
+      .slid = next_lid(port.lid_with(question.first.src_path_bits), port.lmc),
+      .dlid = next_lid(question.first.dlid, port.lmc)};
   const auto id = std::make_shared<sa::TransactionId>(sa::kNoTransaction);
   *id = sa_.submit(
       sa::find_path_between(port.gid(), gid, pkey_, lids),
@@ -60,7 +62,7 @@ void SecondPaths::clear() {
   waiting_.clear();
 }
 
-std::optional<fabric::AhAttr> SecondPaths::accept(const wire::Gid& gid, const sa::LidPair& lids,
+std::optional<fabric::AhAttr> SecondPaths::accept(const wire::Gid& gid, const fabric::LidPair& lids,
                                                   std::uint8_t least_mtu,
                                                   const sa::Outcome& outcome) const {
   if (!outcome) return std::nullopt;
@@ -69,12 +71,7 @@ std::optional<fabric::AhAttr> SecondPaths::accept(const wire::Gid& gid, const sa
       record->dlid.host() != lids.dlid || record->hop_limit() > 1 ||
       wire::value_of(record->mtu) < least_mtu)
     return std::nullopt;
-  fabric::AhAttr attr;
-  attr.dlid = lids.dlid;
-  attr.src_path_bits = actions_.port().path_bits_of(lids.slid);
-  attr.sl = record->sl();
-  attr.rate = wire::value_of(record->rate);
-  return attr;
+  return path_attr(*record, actions_.port());
 }
 
 }  // namespace ipoib::link

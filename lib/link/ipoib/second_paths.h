@@ -49,7 +49,8 @@ class SecondPaths {
   };
   void submit_waiting(TimePoint now);
   void submit(Question question, TimePoint now);
-  [[nodiscard]] std::optional<fabric::AhAttr> accept(const wire::Gid& gid, const sa::LidPair& lids,
+  [[nodiscard]] std::optional<fabric::AhAttr> accept(const wire::Gid& gid,
+                                                     const fabric::LidPair& lids,
                                                      std::uint8_t least_mtu,
                                                      const sa::Outcome& outcome) const;
 
