@@ -40,6 +40,10 @@ struct GroupMembership {
 
   [[nodiscard]] bool busy() const { return transaction != sa::kNoTransaction; }
   [[nodiscard]] bool member() const { return state == State::kMember; }
+  /// Packets alone create the group at the SA.
+  [[nodiscard]] bool created_by_sending() const {
+    return bit == wire::join_state::kSendOnlyFullMember;
+  }
 };
 
 /// An IP group that packets are sent to; workers see it as a neighbour.

@@ -121,8 +121,8 @@ Result<wire::McMemberRecord> GroupTable::accept(const Group& g, const sa::Reply&
 /// Like may_ask(). Packets to ever new groups create groups at a limited rate.
 bool GroupTable::may_join(const Group& g, GroupMembership& m, TimePoint now) {
   if (!may_ask(m.due, now)) return false;
-  const bool creates = m.bit == wire::join_state::kSendOnlyFullMember;
-  if (!creates || m.member() || !g.by_data() || queries_of_data_.allow(now)) return true;
+  if (!m.created_by_sending() || m.member() || !g.by_data() || queries_of_data_.allow(now))
+    return true;
   m.due = now + jitter_.around(kTurn, 50);
   return false;
 }
@@ -149,9 +149,7 @@ void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) 
 /// Another user of the port may need the membership, which the SA would end for both of them.
 bool GroupTable::withhold_leave(GroupMembership& m) {
   if (!shares_membership(config_, actions_, m.bit)) return false;
-  const bool creates = m.bit == wire::join_state::kSendOnlyFullMember;
-  if (creates && withheld_creations_ >= kMaxWithheldCreations) return false;
-  if (creates) ++withheld_creations_;
+  if (m.created_by_sending() && withheld_creations_++ >= kMaxWithheldCreations) return false;
   m.sa_registered = false;
   ++counters_.group_leaves_withheld;
   return true;
@@ -168,8 +166,7 @@ void GroupTable::leave_former(Group& g, GroupMembership& m, TimePoint now) {
 }
 
 void GroupTable::request_join(Group& g, GroupMembership& m, TimePoint now) {
-  const bool may_create =
-      m.bit == wire::join_state::kFullMember || m.bit == wire::join_state::kSendOnlyFullMember;
+  const bool may_create = m.bit == wire::join_state::kFullMember || m.created_by_sending();
   const auto port = actions_.port().gid();
   ++queries_;
   ++counters_.group_joins_sent;
