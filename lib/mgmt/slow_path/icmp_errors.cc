@@ -54,7 +54,7 @@ void IcmpErrors::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSl
   if (is_v4(m))
     tell(sender, redirect4(data_of(m), sender, next_hop, in.control->addresses()),
          route::IcmpBudget::kOther, &in, now);
-  else if (allow(sender, route::IcmpBudget::kOther, now))
+  else if (!interfaces_.has(sender) && allow(sender, route::IcmpBudget::kOther, now))
     in.control->send_redirect(data_of(m), next_hop, now);
   else
     ++counters_.suppressed;

@@ -73,16 +73,16 @@ std::span<std::byte> PuntHandler::in_one_piece(rte_mbuf* m) {
 }
 
 void PuntHandler::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
+  // A link-local address of another interface passes the fast path, which knows those of its own.
+  if (interfaces_.has(source_of(m))) {
+    in.drops.add(Drop::kIpMartianSource);
+    return rte_pktmbuf_free(m);
+  }
   const std::span<std::byte> packet = in_one_piece(m);
   if (multicast_->on_packet(in.control->id(), packet, now_)) {
     ++counters_.membership;
     rte_pktmbuf_free(m);
     return;
-  }
-  // A link-local address of another interface passes the fast path, which knows those of its own.
-  if (interfaces_.has(source_of(m))) {
-    in.drops.add(Drop::kIpMartianSource);
-    return rte_pktmbuf_free(m);
   }
   ++counters_.local;
   if (const auto fragment = route::fragment_of(packet))

@@ -137,12 +137,29 @@ TEST_F(PuntTest, MessagesOfAnInterfaceLeaveNothingBehind) {
 TEST_F(PuntTest, NothingIsToldToAnOwnAddress) {
   handle(Kind::kIcmpError, 0, packet("192.168.1.1", "10.0.0.9"));
   handle(Kind::kIcmpError, 0, packet("fd00:1::1", "fd00:2::9"));
+  handle(Kind::kRedirectWanted, 0, packet("192.168.1.1", "10.0.0.9"));
+  handle(Kind::kRedirectWanted, 0, packet("fd00:1::1", "fd00:2::9"));
   handle(Kind::kLocal, 0, packet("192.168.1.1", "192.168.1.1"));
   handle(Kind::kLocal, 0, packet("fd00:1::1", "fd00:1::1"));
   EXPECT_EQ(sent(), 0U);
-  EXPECT_EQ(punt_->icmp_counters().suppressed, 2U);
+  EXPECT_EQ(punt_->icmp_counters().suppressed, 4U);
   EXPECT_EQ(interfaces_.find(table::InterfaceId{0})->drops.get(Drop::kIpMartianSource), 2U);
   EXPECT_EQ(punt_->icmp_counters().sent, 0U);
+}
+
+// An own link-local address of another interface passes the fast path. Neither a querier nor a
+// listener of that address exists on the wire.
+TEST_F(PuntTest, MembershipMessagesFromAnOwnAddressAreMartian) {
+  for (const auto& [from, to, protocol] :
+       {std::tuple{"192.168.1.1", "224.0.0.1", std::uint8_t{2}}, {"fd00:1::1", "ff02::1", 58}}) {
+    std::array<std::byte, 24> query{
+        std::byte{protocol == 2 ? std::uint8_t{0x11} : std::uint8_t{130}}};
+    handle(Kind::kMembership, 0,
+           test::mbuf_of(pool_, fwd::test::ip_packet(*wire::parse_ip(from), *wire::parse_ip(to),
+                                                     protocol, query, 1)));
+  }
+  EXPECT_EQ(punt_->counters().membership, 0U);
+  EXPECT_EQ(interfaces_.find(table::InterfaceId{0})->drops.get(Drop::kIpMartianSource), 2U);
 }
 
 // These packets of this node itself have waited for their neighbour until it failed.
