@@ -2,6 +2,7 @@
 // Packets with forged sources, IPv4 and IPv6. Some make a node send to itself, and each of these once
 // ended the process: packets from own addresses, and answers to absent hosts.
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 #include "lib/wire/ip.h"
@@ -71,7 +72,8 @@ struct OwnSourceTest : NodeFixture {
 
 TEST_F(OwnSourceTest, PacketsFromOwnAddressesAreMartian) {
   NodeConfig c = config();
-  c.routes = {{*wire::parse_prefix("10.9.0.0/16"), {}, true}};  // blackhole
+  c.routes = {{*wire::parse_prefix("10.9.0.0/16"), {}, true},  // blackholes
+              {*wire::parse_prefix("fd00:9::/32"), {}, true}};
   const std::vector<Packet> packets = {
       {"ping", "192.168.1.1", "192.168.1.1", kIcmp},
       {"ping of another interface's address", "10.0.0.1", "192.168.1.1", kIcmp},
@@ -85,6 +87,7 @@ TEST_F(OwnSourceTest, PacketsFromOwnAddressesAreMartian) {
       {"ping 6 of another interface's address", "fd00:a::1", "fd00:1::1", kIcmp6},
       {"UDP 6", "fd00:1::1", "fd00:1::1"},
       {"hop limit 1", "fd00:1::1", "fd00:a::7", kUdp, 1},
+      {"blackhole 6", "fd00:1::1", "fd00:9::1"},
       {"no route 6", "fd00:a::1", "2001:db8::1"},
       {"the subnet's router", "fd00:1::", "fd00:1::1", kIcmp6},
   };
@@ -175,22 +178,32 @@ TEST_F(OwnSourceTest, SendersOfForwardedPacketsAreStillTold) {
 
 // Generated packets have the node's own address as source. They go to an absent host, and to the
 // node itself.
-TEST_F(OwnSourceTest, GeneratedPacketsFromAnOwnAddress) {
+struct GeneratedFromOwnTest : OwnSourceTest,
+                              testing::WithParamInterface<GeneratorConfig::Addresses> {};
+
+TEST_P(GeneratedFromOwnTest, EndsNothing) {
   NodeConfig c = config();
   c.mode = ForwardMode::kTxonly;
-  c.generator.ip = {*wire::parse_ip("192.168.1.1"), *wire::parse_ip("192.168.1.77")};
+  c.generator.ip = GetParam();
   c.generator.rate.value = 100;
   run(c, [](const NodeFaces& node) {
     EXPECT_TRUE(eventually([&] { return drops(node, Drop::kNeighbourFailed) != 0; }));
     ask<int>(node, [](const NodeFaces& n) {
       GeneratorConfig to_self = n.view.config().generator;
-      to_self.ip.dst = *wire::parse_ip("10.0.0.1");
+      to_self.ip.dst = *wire::parse_ip(GetParam().src.is_v4() ? "10.0.0.1" : "fd00:a::1");
       EXPECT_TRUE(n.traffic.set_generator(to_self));
       return 0;
     });
     EXPECT_TRUE(eventually([&] { return node_drops(node, Drop::kLocalFromSelf) != 0; }));
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, GeneratedFromOwnTest,
+    testing::Values(
+        GeneratorConfig::Addresses{*wire::parse_ip("192.168.1.1"), *wire::parse_ip("192.168.1.77")},
+        GeneratorConfig::Addresses{*wire::parse_ip("fd00:1::1"), *wire::parse_ip("fd00:1::77")}),
+    [](const auto& family) { return std::string{family.param.src.is_v4() ? "Ip4" : "Ip6"}; });
 
 }  // namespace
 }  // namespace ipoib::mgmt

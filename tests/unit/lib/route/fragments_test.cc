@@ -171,6 +171,15 @@ TEST_F(Fragments, P05_WrongPlacesAndLengthsAreRefused) {
   EXPECT_EQ(reassembler_.waiting(), 0U);
 }
 
+TEST_F(Fragments, P05_FragmentsOfZeroLengthAreRefusedAlone) {
+  const Bytes packet = ping4(3020);
+  add(fragment4(packet, 0, 1480));
+  EXPECT_TRUE(add(fragment4(packet, 1480, 0)).empty()) << "more fragments follow";
+  EXPECT_TRUE(add(fragment4(packet, 3000, 0)).empty()) << "the last fragment";
+  EXPECT_EQ(lost(Drop::kIpFragmentInvalid), 2U);
+  EXPECT_EQ(add(fragment4(packet, 1480, 1520)), with_id(packet));
+}
+
 TEST_F(Fragments, P05_UnfinishedPacketsAreForgottenInTime) {
   const Bytes packet = ping4(3000), headless = ping4(3000, 6);
   add(fragment4(packet, 0, 1480));
