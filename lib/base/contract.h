@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Contracts that no type can express: conditions on arguments and results, and the lcore that may
-// call a function. A build with a sanitizer checks every call; in any other build a check compiles
-// to no code.
+// call a function. A build with a sanitizer defines IPOIB_CHECK_CONTRACTS and checks every call; in
+// any other build a check compiles to no code.
 #pragma once
 
 #include <atomic>
@@ -13,15 +13,8 @@
 
 namespace ipoib {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef IPOIB_CHECK_CONTRACTS
 inline constexpr bool kContractsChecked = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
-    __has_feature(memory_sanitizer) || __has_feature(undefined_behavior_sanitizer)
-inline constexpr bool kContractsChecked = true;
-#else
-inline constexpr bool kContractsChecked = false;
-#endif
 #else
 inline constexpr bool kContractsChecked = false;
 #endif
@@ -115,16 +108,6 @@ class [[maybe_unused]] ActingAs {
     if (lcore_role.kind == LcoreRole::Kind::kManagement) [[unlikely]]
       contract_broken("wrong lcore", "the management lcore called a function of a worker", file,
                       line);
-}
-
-/// "Worker `number` only": neither the management lcore nor another worker may call the function.
-[[gnu::always_inline]] inline void expects_worker_number(std::uint32_t number,
-                                                         const char* file = __builtin_FILE(),
-                                                         int line = __builtin_LINE()) {
-  expects_worker(file, line);
-  if constexpr (kContractsChecked)
-    if (lcore_role.kind == LcoreRole::Kind::kWorker && lcore_role.worker != number) [[unlikely]]
-      contract_broken("wrong lcore", "a worker called a function of another worker", file, line);
 }
 
 /// "One lcore": the first caller with a role becomes the owner, and no caller with another role may
