@@ -45,6 +45,7 @@ bool is_method(const wire::MadHdr& header, wire::Method method) {
 }  // namespace
 
 bool SubnetAgent::serves(const fabric::ReceivedMad& mad) const {
+  expects_management();
   const auto header = *wire::read<wire::MadHdr>(mad.bytes);
   const bool asks = is_method(header, wire::Method::kGet) || is_method(header, wire::Method::kSet);
   return header.mgmt_class == static_cast<std::uint8_t>(wire::MgmtClass::kSubnLid) && asks &&
@@ -94,6 +95,7 @@ std::uint16_t SubnetAgent::serve(const wire::Smp& request, PortInfo& info) {
 }
 
 wire::Smp SubnetAgent::answer(const fabric::ReceivedMad& mad) {
+  expects_management();
   wire::Smp smp = *wire::read<wire::Smp>(mad.bytes);
   PortInfo info = port_info();
   const std::uint16_t status = serve(smp, info);
@@ -110,6 +112,7 @@ wire::Smp SubnetAgent::answer(const fabric::ReceivedMad& mad) {
 }
 
 bool SubnetAgent::take_reregister(std::uint64_t now, std::uint64_t hz) {
+  expects_management();
   if (!reregister_ || now < next_reregister_) return false;
   next_reregister_ = now + hz / 1000 * kReregisterMs;
   return std::exchange(reregister_, false);

@@ -174,6 +174,7 @@ inline Drop check_path(const RxTable& table, RxFrame& f) noexcept {
 
 /// True for a unicast packet with an RC or UC opcode. Shape: f after check_path().
 inline bool is_connected(const RxFrame& f) noexcept {
+  expects(f.ud != nullptr, "check_path() has passed the frame");
   return f.ud->opcode() < kFirstOtherOpcode && f.members.empty();
 }
 

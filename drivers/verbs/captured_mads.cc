@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/verbs/captured_mads.h"
 
+#include "lib/base/contract.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/mad.h"
 
@@ -29,6 +30,7 @@ fabric::AhAttr path_to(const fabric::MadAddress& other) {
 
 Status CapturedMads::send(const fabric::MadAddress& to,
                           std::span<const std::byte, wire::kMadLen> mad) {
+  expects_management();
   auto sent = carrier_().send(to, mad);
   const CaptureView* const view = capture_.view();
   if (!sent || view == nullptr || stays_inside(*view, to)) return sent;
@@ -42,6 +44,7 @@ Status CapturedMads::send(const fabric::MadAddress& to,
 }
 
 std::optional<fabric::ReceivedMad> CapturedMads::receive() {
+  expects_management();
   auto received = carrier_().receive();
   const CaptureView* const view = capture_.view();
   if (!received || view == nullptr || stays_inside(*view, received->from)) return received;

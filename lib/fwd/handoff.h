@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/context.h"
 #include "lib/fwd/engine.h"
 
@@ -34,7 +35,10 @@ class HandoffItem {
     return reinterpret_cast<rte_mbuf*>(word_ & ~kReceived);
   }
   /// Shape: is_received().
-  [[nodiscard]] table::InterfaceId ingress() const noexcept { return packet()->port; }
+  [[nodiscard]] table::InterfaceId ingress() const noexcept {
+    expects(is_received(), "the packet was received");
+    return packet()->port;
+  }
 
  private:
   static constexpr std::uintptr_t kReceived = 1;

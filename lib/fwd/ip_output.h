@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/burst.h"
 #include "lib/fwd/context.h"
 #include "lib/fwd/link_output.h"
@@ -39,6 +40,7 @@ class IpOutput {
   [[nodiscard, gnu::always_inline]] std::size_t send_run(std::span<rte_mbuf* const> pkts,
                                                          table::Neighbour* const* to,
                                                          std::size_t i) noexcept {
+    expects(i < pkts.size() && to[i]->state == table::NeighbourState::kValid, "to[i] is valid");
     link_.select(*to[i]);
     if (kMinMtu != 0 && link_.mtu(*to[i]) < kMinMtu) [[unlikely]]
       return i;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/fwd/burst.h"
 #include "lib/fwd/flow_hash.h"
@@ -40,6 +41,7 @@ inline bool ipoib_output(rte_mbuf* m, const table::Neighbour& to, IpoibHeader he
 /// Chooses the path of a packet of ipoib_output() by its flow. Shape: to.mode is kUdPaths.
 inline void choose_path(rte_mbuf* m, const table::Neighbour& to, wire::EtherType type,
                         std::uint64_t flow_seed) noexcept {
+  expects(to.mode == table::NeighbourMode::kUdPaths, "the neighbour has several paths");
   constexpr std::size_t kAt = sizeof(IpoibHeader);
   const std::uint32_t hash = type == wire::EtherType::kIpv6 ? flow_hash6(m, flow_seed, kAt)
                                                             : flow_hash4(m, flow_seed, kAt);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "lib/base/contract.h"
 #include "lib/base/hash_seed.h"
 #include "lib/fabric/connected.h"
 #include "lib/fabric/packet_meta.h"
@@ -60,6 +61,8 @@ std::optional<ArpAddresses> arp_addresses(const InterfaceEntry& entry, const rte
 /// The source of an IP packet. Shape: at least a header of its version.
 wire::IpAddr ip_sender(const rte_mbuf* m) noexcept {
   const auto* const v4 = rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
+  expects(m->data_len >= (v4->version() == 4 ? sizeof(wire::Ipv4Hdr) : sizeof(wire::Ipv6Hdr)),
+          "the packet has a header of its version");
   if (v4->version() == 4) return wire::IpAddr::v4(v4->src.host());
   return rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->src;
 }

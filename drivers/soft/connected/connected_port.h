@@ -19,6 +19,7 @@
 #include "drivers/soft/connected/connected_table.h"
 #include "drivers/soft/connected/timer_wheel.h"
 #include "drivers/soft/ud_datapath.h"
+#include "lib/base/contract.h"
 #include "lib/base/drop.h"
 #include "lib/wire/rc.h"
 
@@ -59,11 +60,13 @@ class ReadyList {
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
   /// Shape: the queue is in no list.
   void push(SoftConnectedQueue& q) noexcept {
+    expects(q.next_ready == nullptr && last_ != &q, "the queue is in no list");
     (last_ != nullptr ? last_->next_ready : first_) = &q;
     last_ = &q;
   }
   /// Shape: not empty().
   SoftConnectedQueue& pop() noexcept {
+    expects(!empty(), "the list is not empty");
     SoftConnectedQueue& q = *first_;
     first_ = std::exchange(q.next_ready, nullptr);
     if (first_ == nullptr) last_ = nullptr;

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "lib/base/contract.h"
 #include "lib/fwd/ip_traits.h"
 
 namespace ipoib::fwd {
@@ -49,6 +50,7 @@ using Routes = std::array<NextHopIndex, kMaxBurst>;
 template <class V, class Packets>
 void check(Context& c, const Ingress& in, const Routes& routes, Packets& ip) noexcept {
   const SourceCheck check = c.interfaces[in.iface].source_check.load(std::memory_order_relaxed);
+  expects(check != SourceCheck::kOff, "the interface has a check");
   DropBin bin{c.trace, in.counters.drops};
   // Sources of packets that follow each other often have one route.
   NextHopIndex last = table::kNextHopNone;
@@ -56,6 +58,7 @@ void check(Context& c, const Ingress& in, const Routes& routes, Packets& ip) noe
   std::uint16_t kept = 0;
   for (std::uint16_t i = 0; i < ip.n; ++i) {
     rte_mbuf* const m = ip.pkts[i];
+    expects(m->data_len >= sizeof(typename V::Hdr), "the packet has a header of its version");
     if (routes[i] != last) allowed = is_allowed(c, last = routes[i], check, in.iface);
     if (!allowed && !V::source_stays(*rte_pktmbuf_mtod(m, const typename V::Hdr*))) {
       bin.add(m, Drop::kIpSourceCheck);

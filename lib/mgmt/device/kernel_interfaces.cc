@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::mgmt {
 namespace {
 
@@ -84,14 +86,17 @@ kernel::NetlinkSubscription KernelInterfaces::subscription() {
 }
 
 void KernelInterfaces::on_snapshot_begin() {
+  expects_management();
   listed_.clear();
 }
 
 void KernelInterfaces::on_loss() {
+  expects_management();
   for (const auto& [index, interface] : interfaces_) changes_.push_back(interface);
 }
 
 void KernelInterfaces::on_message(const nlmsghdr& message) {
+  expects_management();
   if (message.nlmsg_type == RTM_NEWLINK) read_link(message, true);
   if (message.nlmsg_type == RTM_DELLINK) read_link(message, false);
 }
@@ -127,6 +132,7 @@ void KernelInterfaces::remove(std::int32_t index) {
 }
 
 void KernelInterfaces::on_snapshot_end() {
+  expects_management();
   std::vector<std::int32_t> gone;
   for (const auto& [index, interface] : interfaces_)
     if (!listed_.contains(index)) gone.push_back(index);
@@ -135,6 +141,7 @@ void KernelInterfaces::on_snapshot_end() {
 }
 
 std::vector<KernelInterface> KernelInterfaces::at(const Place& place) const {
+  expects_management();
   std::vector<KernelInterface> found;
   for (const auto& [index, interface] : interfaces_)
     if (place.has(interface)) found.push_back(interface);
@@ -142,6 +149,7 @@ std::vector<KernelInterface> KernelInterfaces::at(const Place& place) const {
 }
 
 std::vector<KernelInterface> KernelInterfaces::take_changes() {
+  expects_management();
   return std::exchange(changes_, {});
 }
 

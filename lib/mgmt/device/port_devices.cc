@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/fabric/grace.h"
 #include "lib/mgmt/node/node_parts.h"
@@ -18,6 +19,7 @@ void PortDevices::leave_alone(PortInstance& port) {
 }
 
 Status PortDevices::stop(PortInstance& port) {
+  expects_management();
   if (!port.device().started()) return {};
   leave_alone(port);
   auto stopped = port.device().stop(parts_.interfaces.find(port.config().id)->drops);
@@ -27,6 +29,7 @@ Status PortDevices::stop(PortInstance& port) {
 }
 
 void PortDevices::check_removals() {
+  expects_management();
   for (const auto& p : parts_.ports) {
     if (!p->device().removed()) continue;
     leave_alone(*p);
@@ -46,6 +49,7 @@ void PortDevices::check_removals() {
 }
 
 Status PortDevices::start(PortInstance& port) {
+  expects_management();
   if (port.device().started()) return {};
   if (auto started = port.device().start(parts_.interfaces.find(port.config().id)->drops); !started)
     return started;
@@ -55,6 +59,7 @@ Status PortDevices::start(PortInstance& port) {
 
 /// The device of a port must be stopped for this change.
 Status PortDevices::raise_mtu(PortInstance& port, std::uint16_t mtu) {
+  expects_management();
   const unsigned room = parts_.buffers.data_room() - RTE_PKTMBUF_HEADROOM;
   if (mtu + kEthernetHeader > room)
     return fail(Errc::kInvalidArgument,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/contract.h"
 #include "lib/cm/manager.h"
 #include "lib/fabric/hca.h"
 #include "lib/fwd/worker_config.h"
@@ -175,6 +176,7 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
   }
   /// Shape: the link has receive queues.
   [[nodiscard]] fabric::ConnectedTransport& connected_mode() const {
+    expects(hca_.hca->connected_transport() != nullptr, "the link has receive queues");
     return *hca_.hca->connected_transport();
   }
 

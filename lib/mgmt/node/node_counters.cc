@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/mgmt/device/device_readings.h"
 #include "lib/mgmt/node/flow_spread.h"
@@ -48,6 +49,7 @@ std::string_view kind_name(route::RouteKind kind) {
 }
 
 TrafficInfo NodeCounters::traffic(table::InterfaceId id) const {
+  expects_management();
   TrafficInfo t;
   for (const WorkerHandle& w : parts_.workers.all()) {
     const InterfaceCounters& c = w.worker->counters(id);
@@ -62,12 +64,14 @@ TrafficInfo NodeCounters::traffic(table::InterfaceId id) const {
 }
 
 std::vector<TrafficInfo> NodeCounters::traffics() const {
+  expects_management();
   std::vector<TrafficInfo> rows;
   for (const auto& slot : parts_.interfaces) rows.push_back(traffic(slot->control->id()));
   return rows;
 }
 
 DropArray NodeCounters::local_drops() const {
+  expects_management();
   DropArray sum{};
   for (const WorkerHandle& w : parts_.workers.all())
     add_drops(sum, w.worker->local_counters().drops);
@@ -77,6 +81,7 @@ DropArray NodeCounters::local_drops() const {
 }
 
 WorkerInfo NodeCounters::work(std::size_t worker) const {
+  expects_management();
   const WorkerHandle& w = parts_.workers.all()[worker];
   const fwd::WorkerStats& s = w.worker->stats();
   WorkerInfo info;
@@ -107,6 +112,7 @@ WorkerInfo NodeCounters::work(std::size_t worker) const {
 }
 
 LatencyTotals NodeCounters::latency() const {
+  expects_management();
   LatencyTotals totals;
   for (const WorkerHandle& w : parts_.workers.all()) {
     totals.sent += w.worker->stats().stamped.get();
@@ -201,6 +207,7 @@ std::map<std::string_view, std::uint64_t> NodeCounters::membership_refused() con
 }
 
 NodeTotals NodeCounters::totals() const {
+  expects_management();
   NodeTotals t;
   t.uptime = parts_.now() - TimePoint{};
   t.tsc_hz = rte_get_tsc_hz();
@@ -226,6 +233,7 @@ NodeTotals NodeCounters::totals() const {
 }
 
 PacketBalance NodeCounters::packet_balance() const {
+  expects_management();
   PacketBalance b;
   const auto add_losses = [&b](const DropCounters& drops) {
     for (const Counter& reason : drops.by_reason) b.dropped += reason.get();
@@ -258,6 +266,7 @@ PacketBalance NodeCounters::packet_balance() const {
 }
 
 Unfinished NodeCounters::unfinished() const {
+  expects_management();
   Unfinished u;
   u.held = parts_.punt->held();
   const auto count_timer = [&u](const std::optional<TimePoint>& deadline) {

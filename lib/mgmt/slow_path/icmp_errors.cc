@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lib/base/contract.h"
 #include "lib/mgmt/slow_path/ip_mbuf.h"
 #include "lib/route/icmp/icmp4.h"
 
@@ -36,6 +37,7 @@ void IcmpErrors::send(rte_mbuf* offending, InterfaceSlot* in, const wire::IcmpEr
 
 void IcmpErrors::send(std::span<const std::byte> offending, const wire::IpAddr& sender,
                       InterfaceSlot* in, const wire::IcmpError& error, TimePoint now) {
+  expects_management();
   if (const auto ip = wire::read<wire::Ipv4Hdr>(offending);
       ip && ip->version() == 4 && interfaces_.is_broadcast(wire::IpAddr::v4(ip->dst.host()))) {
     ++counters_.suppressed;
@@ -50,6 +52,7 @@ void IcmpErrors::send(std::span<const std::byte> offending, const wire::IpAddr& 
 
 void IcmpErrors::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSlot& in,
                           TimePoint now) {
+  expects_management();
   const wire::IpAddr sender = source_of(m);
   if (is_v4(m))
     tell(sender, redirect4(data_of(m), sender, next_hop, in.control->addresses()),
