@@ -80,7 +80,8 @@ VerbsConnectedQueue::VerbsConnectedQueue(QueuePair pair, PortShared& shared, std
       pkey_index{index},
       shared_{shared},
       qp_{std::move(pair.qp)},
-      send_{qp_.get(), pair.extended, pair.limits, tag} {}
+      send_{qp_.get(), pair.extended, pair.limits, tag},
+      mbufs_{std::make_unique<std::uint32_t[]>(pair.limits.depth)} {}
 
 VerbsConnectedQueue::~VerbsConnectedQueue() {
   forget_device();
@@ -91,7 +92,7 @@ void VerbsConnectedQueue::forget_device() {
   qp_.reset();
   const std::uint32_t n = send_.flush();
   shared_.unsent.fetch_add(n, std::memory_order_relaxed);
-  receive_queue.give_back(n);
+  receive_queue.give_back(n, posted_mbufs_ - std::exchange(released_mbufs_, posted_mbufs_));
 }
 
 Status VerbsConnectedQueue::set_ready_to_receive(const PortTables& tables,
@@ -225,6 +226,7 @@ bool VerbsConnectedQueue::complete(const ibv_wc& wc, ReceiveHardware& hw,
   const std::uint32_t before = send_.used();
   if (!send_.complete(wc.wr_id)) return false;
   hw.send_room += before - send_.used();
+  hw.mbuf_room += count_released();
   if (!failed(wc)) [[likely]]
     return true;
   drops.add(Drop::kIbTxFlushed);
@@ -247,24 +249,31 @@ std::uint16_t VerbsConnectedQueue::tx(fabric::ConnectedQueue& queue, rte_mbuf** 
 
 std::uint16_t VerbsConnectedQueue::send(ReceiveHardware& hw, rte_mbuf** pkts,
                                         std::uint16_t n) noexcept {
-  if (std::min(send_.room(), hw.send_room) < n) receive_queue.reap(hw);
+  if (std::min(send_.room(), hw.send_room) < n || hw.mbuf_room < n * send_.limits().max_sge)
+    receive_queue.reap(hw);
   const auto taken =
       static_cast<std::uint16_t>(std::min<std::uint32_t>({n, send_.room(), hw.send_room}));
   const MemoryMap& map = shared_.memory.map();
   const std::uint64_t before = send_.posted();
+  const std::uint32_t held_before = posted_mbufs_ - released_mbufs_;
   std::uint64_t octets = 0;
+  std::uint32_t mbufs = 0;
   bool posted = true;
   for (std::uint16_t i = 0; i < taken; ++i) {
-    rte_mbuf* const m = sendable(pkts[i]);
+    rte_mbuf* const m = sendable(pkts[i], held_before + mbufs, hw.mbuf_room - mbufs);
     if (m == nullptr) [[unlikely]]
       continue;
     if (send_.chain_full(m)) posted &= send_.post(receive_queue.drops, tx_lost_);
     const std::uint32_t length = m->pkt_len;
-    if (add(map, m)) octets += length;
+    const std::uint32_t segments = m->nb_segs;
+    if (!add(map, m)) continue;
+    octets += length;
+    mbufs += segments;
   }
   posted &= send_.post(receive_queue.drops, tx_lost_);
   const std::uint64_t sent = send_.posted() - before;
   hw.send_room -= static_cast<std::uint32_t>(sent);
+  hw.mbuf_room -= count_held(before);
   counters_.tx_messages.add(sent);
   // If a chain is refused, the number of octets that the device took is not known.
   if (posted) [[likely]]
@@ -282,14 +291,39 @@ void VerbsConnectedQueue::lose(rte_mbuf* m, Drop reason) noexcept {
   rte_pktmbuf_free(m);
 }
 
-/// Returns the packet in as many mbufs as the device can send; null: it was dropped.
-rte_mbuf* VerbsConnectedQueue::sendable(rte_mbuf* m) noexcept {
+/// Counts the mbufs of the messages posted since position `from`. Returns their number.
+std::uint32_t VerbsConnectedQueue::count_held(std::uint64_t from) noexcept {
+  const std::uint32_t before = posted_mbufs_;
+  for (std::uint64_t at = from; at != send_.posted(); ++at) {
+    posted_mbufs_ += send_.under_way(at)->nb_segs;
+    mbufs_[at & (send_.limits().depth - 1)] = posted_mbufs_;
+  }
+  return posted_mbufs_ - before;
+}
+
+/// Returns the number of mbufs of messages that were completed since the last call.
+std::uint32_t VerbsConnectedQueue::count_released() noexcept {
+  const std::uint32_t now = mbufs_[(send_.done() - 1) & (send_.limits().depth - 1)];
+  return now - std::exchange(released_mbufs_, now);
+}
+
+/// Returns the packet in as many mbufs as the device can send; null: it was dropped. A queue that
+/// has messages may hold no more mbufs than there is `room` for others, so that silent peers leave
+/// a share for peers that answer. `held`: by this queue.
+rte_mbuf* VerbsConnectedQueue::sendable(rte_mbuf* m, std::uint32_t held,
+                                        std::uint32_t room) noexcept {
   Drop reason = Drop::kIbTxTooLong;
   rte_mbuf* fits = nullptr;
   if (m->pkt_len <= max_message_.load(std::memory_order_relaxed)) [[likely]]
     fits = fabric::with_few_segments(m, send_.limits().max_sge, shared_.pool, reason);
-  if (fits == nullptr) [[unlikely]]
+  if (fits == nullptr) [[unlikely]] {
     lose(m, reason == Drop::kNoMbuf ? Drop::kIbNoBuffer : Drop::kIbTxTooLong);
+    return nullptr;
+  }
+  if (fits->nb_segs + held > room && (held != 0 || fits->nb_segs > room)) [[unlikely]] {
+    lose(fits, Drop::kIbTxBudget);
+    return nullptr;
+  }
   return fits;
 }
 

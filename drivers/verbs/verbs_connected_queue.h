@@ -68,7 +68,9 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
                       const fabric::ConnectedQueueConfig& config);
   static std::uint16_t tx(fabric::ConnectedQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
   std::uint16_t send(ReceiveHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;
-  rte_mbuf* sendable(rte_mbuf* m) noexcept;
+  rte_mbuf* sendable(rte_mbuf* m, std::uint32_t held, std::uint32_t room) noexcept;
+  std::uint32_t count_held(std::uint64_t from) noexcept;
+  std::uint32_t count_released() noexcept;
   [[nodiscard]] bool add(const MemoryMap& map, rte_mbuf* m) noexcept;
   void lose(rte_mbuf* m, Drop reason) noexcept;
   void show_sent(const CaptureView& view, std::uint64_t from) noexcept;
@@ -88,6 +90,10 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   std::unique_ptr<const fabric::AhAttr> alternate_;  ///< Loaded and not in use; null: none.
   fabric::Retired<std::unique_ptr<const fabric::AhAttr>> old_paths_;
   std::uint32_t mtu_ = 0;  ///< MTU of the path, octets.
+  // Worker lcore only: mbufs of posted messages. Totals count modulo 2^32.
+  std::uint32_t posted_mbufs_ = 0;
+  std::uint32_t released_mbufs_ = 0;
+  std::unique_ptr<std::uint32_t[]> mbufs_;  ///< `posted_mbufs_` after the message, by place.
   // Worker lcore only: numbers of captured packets, in place of their PSNs.
   std::uint32_t captured_tx_ = 0;
   std::uint32_t captured_rx_ = 0;

@@ -61,6 +61,7 @@ Result<std::unique_ptr<ReceiveHardware>> ReceiveHardware::create(
       std::min(config.depth, static_cast<std::uint32_t>(std::min(able.max_srq_wr, able.max_cqe)));
 
   auto hw = std::make_unique<ReceiveHardware>();
+  hw->mbuf_room = config.send_mbufs;
   hw->send_room = std::min(kSendCompletions, static_cast<std::uint32_t>(able.max_cqe));
   const PreferNode near{device.numa_node()};
   hw->send_cq = create_cq(device, config.worker, hw->send_room);
@@ -104,10 +105,13 @@ void VerbsReceiveQueue::report_broken() noexcept {
   report_failure();
 }
 
-/// Takes over send completion entries and lost packets of destroyed queues.
+/// Takes over send completion entries, mbufs and lost packets of destroyed queues.
 void VerbsReceiveQueue::reclaim_destroyed(ReceiveHardware& hw) noexcept {
-  if (given_back_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    hw.send_room += given_back_.exchange(0, std::memory_order_relaxed);
+  if (given_back_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    const std::uint64_t back = given_back_.exchange(0, std::memory_order_relaxed);
+    hw.send_room += static_cast<std::uint32_t>(back);
+    hw.mbuf_room += static_cast<std::uint32_t>(back >> 32);
+  }
   shared_.count_lost(drops);
 }
 

@@ -51,7 +51,9 @@ struct ReceiveHardware {
   CqPtr send_cq;
   CqPtr receive_cq;
   SrqPtr srq;
-  std::uint32_t send_room = 0;  ///< Free entries of `send_cq`; the worker counts them.
+  // The worker counts them.
+  std::uint32_t send_room = 0;  ///< Free entries of `send_cq`.
+  std::uint32_t mbuf_room = 0;  ///< Mbufs that messages to send may still take.
 };
 
 /// Worker lcore: rx_burst. Management lcore: the rest, except where stated.
@@ -90,8 +92,11 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
   [[nodiscard]] std::uint64_t emptied() const noexcept {
     return emptied_.load(std::memory_order_acquire);
   }
-  /// Returns the entries of the send completion queue that a destroyed queue had in use.
-  void give_back(std::uint32_t n) noexcept { given_back_.fetch_add(n, std::memory_order_relaxed); }
+  /// Returns the entries of the send completion queue, and the mbufs, that a destroyed queue had in
+  /// use.
+  void give_back(std::uint32_t entries, std::uint32_t mbufs) noexcept {
+    given_back_.fetch_add(std::uint64_t{mbufs} << 32 | entries, std::memory_order_relaxed);
+  }
 
   /// Worker lcore. Takes the completions of sends, to make room for more.
   void reap(ReceiveHardware& hw) noexcept;
@@ -125,7 +130,7 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
   std::atomic<ReceiveHardware*> published_{nullptr};
   std::atomic<bool> failure_{false};
   std::atomic<bool> broken_{false};
-  std::atomic<std::uint32_t> given_back_{0};
+  std::atomic<std::uint64_t> given_back_{0};  ///< Mbufs, and entries in the lower half.
   std::atomic<std::uint64_t> emptied_{0};
   bool starving_ = false;
 };

@@ -61,6 +61,9 @@ struct ReceiveQueueConfig {
   std::uint32_t max_message = 65'536;
   /// A number as in UdQueueConfig::worker.
   unsigned worker = 0;
+  /// Mbufs that messages to send may hold, of all queue pairs with this receive queue. A message
+  /// beyond is lost (Drop::kIbTxBudget). A software HCA has a limit for each worker instead.
+  std::uint32_t send_mbufs = 8192;
 };
 
 /// Largest values that can be configured: octets, and messages.

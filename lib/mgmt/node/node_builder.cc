@@ -65,24 +65,28 @@ std::uint32_t message_mbufs(const NodeConfig& node, const HcaConfig& hca) {
   return std::min(planned, node.total_num_mbufs / 2 / static_cast<unsigned>(node.hcas.size()));
 }
 
-/// Number of receive buffers for the messages of one link and worker. A buffer of a real HCA consists
-/// of the mbufs for the longest message and waits at the device. All receive queues of an HCA together
-/// get half of its message_mbufs().
-std::uint32_t receive_depth(const NodeConfig& node, const HcaConfig& hca, const LinkConfigEntry& l,
-                            unsigned mbuf_size) {
+/// Receive queue of one link and worker. A receive buffer of a real HCA consists of the mbufs for the
+/// longest message and waits at the device. All receive queues of an HCA together get half of its
+/// message_mbufs(), and messages to send the other half.
+fabric::ReceiveQueueConfig receive_queue(const NodeConfig& node, const HcaConfig& hca,
+                                         const LinkConfigEntry& l, unsigned mbuf_size) {
   constexpr std::uint32_t kMin = 32;
-  const fabric::ReceiveQueueConfig usual;
-  if (hca.driver != HcaDriver::kVerbs || l.mode == LinkMode::kDatagram) return usual.depth;
+  fabric::ReceiveQueueConfig queue;
+  queue.max_message = connection_config(l).receive_mtu;
+  if (hca.driver != HcaDriver::kVerbs || l.mode == LinkMode::kDatagram) return queue;
   std::uint32_t queues = 0;
   for (const LinkConfigEntry& other : node.links)
     if (is_connected_on(other, hca)) queues += queue_pairs_of(other, node.worker.count);
-  const std::uint32_t segments =
-      connection_config(l).receive_mtu / (mbuf_size - RTE_PKTMBUF_HEADROOM) + 1;
-  return std::clamp(message_mbufs(node, hca) / 2 / segments / queues, kMin, usual.depth);
+  const std::uint32_t segments = queue.max_message / (mbuf_size - RTE_PKTMBUF_HEADROOM) + 1;
+  const std::uint32_t mbufs = message_mbufs(node, hca) / 2 / queues;
+  queue.depth = std::clamp(mbufs / segments, kMin, queue.depth);
+  queue.send_mbufs = std::max(mbufs, kMin);
+  return queue;
 }
 
-/// Creates queues for as many of the workers as the hca serves. `depth`: of a receive queue.
-Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std::uint32_t depth,
+/// Creates queues for as many of the workers as the hca serves. `receive`: for each of them.
+Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l,
+                                 fabric::ReceiveQueueConfig receive,
                                  std::vector<unsigned> workers) {
   LinkQueues queues;
   fabric::ConnectedTransport* const transport = hca.connected_transport();
@@ -107,11 +111,10 @@ Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l, std
   if (l.mode == LinkMode::kDatagram) return queues;
   if (transport == nullptr)
     return failed({Errc::kRefused, fmt::format("{} does not support connected mode", hca.name())});
-  for (unsigned worker = 0; worker < n; ++worker) {
-    auto receive = transport->create_receive_queue(
-        {.depth = depth, .max_message = connection_config(l).receive_mtu, .worker = worker});
-    if (!receive) return failed(std::move(receive.error()));
-    queues.receive.push_back(*receive);
+  for (receive.worker = 0; receive.worker < n; ++receive.worker) {
+    auto queue = transport->create_receive_queue(receive);
+    if (!queue) return failed(std::move(queue.error()));
+    queues.receive.push_back(*queue);
   }
   return queues;
 }
@@ -483,7 +486,7 @@ Status NodeBuilder::create_links() {
     if (hca == parts_.hcas.end())
       return fail(Errc::kInvalidArgument, "link {}: no hca {}", l.name, l.hca);
     const auto queues =
-        create_queues(*(*hca)->hca, l, receive_depth(parts_.config, (*hca)->config, l, mbuf_size()),
+        create_queues(*(*hca)->hca, l, receive_queue(parts_.config, (*hca)->config, l, mbuf_size()),
                       senders_of((*hca)->receivers, parts_.config.worker.count));
     if (!queues)
       return fail(queues.error().code, "{}", interface_error("link", l.name, queues.error()));

@@ -45,7 +45,7 @@ class VerbsConnectedTest : public VerbsFixture, public testing::WithParamInterfa
       prepare(device, end == &a_);
       end->node = make_node(device);
       pass(*end->node);
-      end->receive = end->node->hca->create_receive_queue({kBuffers, kMaxMessage}).value();
+      end->receive = end->node->hca->create_receive_queue(receive_config()).value();
       end->queue = make_queue(*end);
     }
     join();
@@ -58,6 +58,9 @@ class VerbsConnectedTest : public VerbsFixture, public testing::WithParamInterfa
 
   /// Changes a device before its node exists.
   virtual void prepare(fake_verbs::Device& /*device*/, bool /*first*/) {}
+  [[nodiscard]] virtual fabric::ReceiveQueueConfig receive_config() const {
+    return {.depth = kBuffers, .max_message = kMaxMessage};
+  }
   [[nodiscard]] bool reliable() const { return GetParam().transport == Transport::kRc; }
   fabric::ConnectedQueue* make_queue(End& end) const {
     return end.node->hca
@@ -306,6 +309,59 @@ TEST_P(VerbsConnectedTest, ChainThatCannotBeCopiedIsLostByName) {
 
 TEST_P(VerbsConnectedTest, QueuesAreOfOneThread) {
   EXPECT_TRUE(fabric_.lockless(a_.queue->qpn()));
+}
+
+/// Messages to send may hold 40 mbufs. A UC queue pair waits for no peer.
+class VerbsBudgetTest : public VerbsConnectedTest {
+ protected:
+  [[nodiscard]] fabric::ReceiveQueueConfig receive_config() const override {
+    fabric::ReceiveQueueConfig config = VerbsConnectedTest::receive_config();
+    config.send_mbufs = 40;
+    return config;
+  }
+  /// Sends a burst of so many messages of 3 mbufs, and returns the number of them that are kept.
+  std::uint64_t keep(unsigned messages) {
+    const std::uint64_t lost = a_.node->drops(Drop::kIbTxBudget);
+    EXPECT_EQ(send(a_, std::vector<std::size_t>(messages, 5000)), messages);
+    return messages - (a_.node->drops(Drop::kIbTxBudget) - lost);
+  }
+};
+
+TEST_P(VerbsBudgetTest, C15_SilentPeersHoldABoundedShareAndOthersGoOn) {
+  const End silent = {nullptr, a_.receive, a_.queue};
+  b_.node->hca->destroy_connected_queue(*b_.queue);
+  const unsigned before = mbufs_in_use();
+  EXPECT_EQ(keep(16), 7U) << "21 mbufs: half of all, and one message";
+  EXPECT_EQ(keep(9), 0U) << "as many as the queue has room for";
+  EXPECT_EQ(mbufs_in_use() - before, 21U);
+  EXPECT_EQ(a_.queue->tx_lost().packets, 18U);
+  a_.queue = make_queue(a_);
+  b_.queue = make_queue(b_);
+  join();
+  for (unsigned i = 0; i < 40; ++i) {
+    EXPECT_EQ(keep(2), 2U) << i;
+    EXPECT_EQ(take(receive(b_)), expected({5000, 5000}));
+    EXPECT_TRUE(receive(a_).empty());
+  }
+  // The mbufs of the silent peer are free again at its end.
+  a_.node->hca->destroy_connected_queue(*silent.queue);
+  for (unsigned i = 0; i < 3; ++i) pass(*a_.node), receive(a_);
+  EXPECT_EQ(mbufs_in_use(), before);
+  EXPECT_EQ(keep(16), 7U);
+  EXPECT_EQ(take(receive(b_)).size(), 7U);
+  EXPECT_TRUE(receive(a_).empty());
+}
+
+TEST_P(VerbsBudgetTest, C15_AFailedQueueReturnsItsMbufs) {
+  destroy_peer();
+  EXPECT_EQ(keep(16), 7U);
+  fabric_.time_passes(10);
+  EXPECT_TRUE(receive(a_).empty());
+  expect_failed(a_, QueueError::kRetryExceeded);
+  b_.queue = make_queue(b_);
+  expect_talk_again();
+  EXPECT_EQ(keep(16), 7U);
+  EXPECT_EQ(take(receive(b_)).size(), 7U);
 }
 
 /// Each side has a second receive queue and connection, of worker 1.
@@ -775,6 +831,9 @@ INSTANTIATE_TEST_SUITE_P(Ways, VerbsConnectedWorkers,
                          testing::Values(Way{Transport::kRc, true}, Way{Transport::kUc, false}),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Ways, VerbsAlternateTest,
+                         testing::Values(Way{Transport::kRc, true}, Way{Transport::kRc, false}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Ways, VerbsBudgetTest,
                          testing::Values(Way{Transport::kRc, true}, Way{Transport::kRc, false}),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Ways, VerbsReliableTest,
