@@ -69,8 +69,8 @@ Result<std::unique_ptr<fabric::Hca>> make_watched_soft(const HcaConfig& config,
 
 /// In the order of SimNodes::Counts.
 constexpr std::array kUnfinished = {
-    "mbufs held", "questions to the SA", "connections",    "neighbours' numbers",
-    "timers",     "joins of groups",     "address handles"};
+    "mbufs held",      "questions to the SA", "connections",       "neighbours' numbers", "timers",
+    "joins of groups", "address handles",     "waiting fragments", "multicast entries"};
 static_assert(kUnfinished.size() == std::tuple_size_v<SimNodes::Counts>);
 
 /// Groups that are only sent to, or that a multicast router hears of, come and go by themselves.
@@ -487,8 +487,9 @@ bool SimNodes::come_to_rest() {
   constexpr int kMinWaits = 300, kMaxWaits = 30'000;
   const TimePoint end = sides[0].stepped->now() + std::chrono::seconds(30);
   for (int i = 0; i < kMinWaits || (i < kMaxWaits && sides[0].stepped->now() < end); ++i) {
-    settle();
-    if (mbufs_in_use() == 0 && learned() <= at_rest_) return is_balanced() && has_just_next_hops();
+    const bool quiet = settle();
+    if (quiet && mbufs_in_use() == 0 && learned() <= at_rest_)
+      return is_balanced() && has_just_next_hops();
     // Packets in transit may create more entries, which are forgotten too.
     forget();
     settle();
@@ -523,7 +524,9 @@ SimNodes::Counts SimNodes::unfinished() const {
                          u.neighbours,
                          u.timers,
                          joins(side.node()),
-                         side.hca->address_handles()};
+                         side.hca->address_handles(),
+                         u.fragments,
+                         u.multicast};
     for (std::size_t i = 0; i < n.size(); ++i) n[i] += more[i];
   }
   return n;

@@ -122,7 +122,7 @@ class SimNodes {
   /// Returns the number of neighbours and connections, which traffic leaves behind.
   [[nodiscard]] std::size_t learned() const;
   /// Numbers of other temporary objects of both nodes together, one of each kind (kUnfinished).
-  using Counts = std::array<std::size_t, 7>;
+  using Counts = std::array<std::size_t, 9>;
   [[nodiscard]] Counts unfinished() const;
   /// Returns whether the nodes have no more gateways and groups of gateways than their routes name.
   [[nodiscard]] bool has_just_next_hops() const;

@@ -280,6 +280,8 @@ Unfinished NodeCounters::unfinished() const {
   }
   u.neighbours = parts_.neighbours->in_use();
   u.next_hops = parts_.routes->next_hops();
+  u.fragments = parts_.punt->waiting_fragments();
+  u.multicast = parts_.multicast->router().table().entries();
   return u;
 }
 

@@ -39,6 +39,8 @@ struct Unfinished {
   std::size_t neighbours = 0;   ///< Numbers of neighbours and groups in use.
   std::size_t timers = 0;       ///< SA clients and CMs that wait for a time.
   std::size_t next_hops = 0;    ///< Gateways of routes, and groups of gateways.
+  std::size_t fragments = 0;    ///< Fragments for the node that wait for the rest of their packets.
+  std::size_t multicast = 0;    ///< Entries of the multicast table.
 };
 
 }  // namespace ipoib::mgmt
