@@ -93,6 +93,7 @@ Result<Output> show_worker(const mgmt::NodeFaces& node, const Match& match) {
                       {"HANDED ON", "handed_on"},
                       {"SPREAD OVER", "spread_over"},
                       {"PUNTS", "punts"},
+                      {"ANSWERS", "answers"},
                       {"LOOPS", "loops"},
                       {"BUSY LOOPS", "busy_loops"}});
 }

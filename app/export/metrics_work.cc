@@ -52,6 +52,10 @@ constexpr std::array kWorkerColumns = {
     MetricColumn<WorkerInfo>{kCounter, "ipoib_worker_punts_total",
                              "Packets and messages punted to the management lcore.",
                              [](const auto& w) { return static_cast<double>(w.punts); }},
+    MetricColumn<WorkerInfo>{kCounter, "ipoib_worker_answers_total",
+                             "ARP requests and neighbour solicitations beyond the limits of "
+                             "management that the worker answered itself.",
+                             [](const auto& w) { return static_cast<double>(w.answers); }},
     MetricColumn<WorkerInfo>{
         kGauge, "ipoib_worker_table_bytes",
         "Memory of the worker's own tables of neighbours and multicast deliveries.",

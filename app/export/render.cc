@@ -397,6 +397,7 @@ Json to_json(const mgmt::WorkerInfo& worker) {
           {"handed_on", worker.handed_on},
           {"spread_over", worker.spread_over},
           {"punts", worker.punts},
+          {"answers", worker.answers},
           {"loops", worker.loops},
           {"busy_loops", worker.busy_loops},
           {"busy_cycles", worker.busy_cycles}};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/counters.h"
+#include "lib/fwd/answers/neighbour_answers.h"
 #include "lib/fwd/filter/ip_filter.h"
 #include "lib/fwd/frame_heads.h"
 #include "lib/fwd/latency_recorder.h"
@@ -48,7 +49,8 @@ struct Context {
         trace{config},
         filter{*config.settings, config.number},
         tx{config, counters, trace},
-        punt{config, *neighbours, stats.punts, trace} {}
+        neighbour_answers{config, *deliveries, tx, stats.answers},
+        punt{config, *neighbours, neighbour_answers, stats.punts, trace} {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -74,6 +76,7 @@ struct Context {
   Tracer trace;
   IpFilter filter;
   Tx tx;
+  NeighbourAnswers neighbour_answers;
   Punt punt;
 
   [[nodiscard]] std::uint64_t now_tsc() const noexcept {

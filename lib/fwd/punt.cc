@@ -97,12 +97,13 @@ wire::IpAddr link_sender_of(const InterfaceEntry& entry, rte_mbuf* m) noexcept {
 
 }  // namespace
 
-Punt::Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, Counter& punts,
-           Tracer& trace)
+Punt::Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, NeighbourAnswers& answers,
+           Counter& punts, Tracer& trace)
     : ring_{config.up},
       interfaces_{config.interfaces},
       own_addresses_{*config.own_addresses},
       neighbours_{neighbours},
+      answers_{answers},
       settings_{*config.settings},
       doorbell_{*config.doorbell},
       punts_{punts},
@@ -127,6 +128,8 @@ Punt::Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, Counte
   set(Budget::kRedirectWanted, limits_.redirect);
   set(Budget::kKnownArp, limits_.known_arp);
   set(Budget::kKnownNd, limits_.known_nd);
+  // No other worker and no management lcore shares this work.
+  limit_[static_cast<std::size_t>(Budget::kAnswer)] = limits_.answers;
 }
 
 /// The high half of a product depends on all bits of its factors, and one of them is secret, so that
@@ -182,7 +185,8 @@ bool Punt::is_from(const table::Neighbour& neighbour, const rte_mbuf* m) noexcep
 
 /// Punts ARP or ND. `from`: the neighbour that it speaks of; null: there is none. A neighbour that has
 /// used its share, a sender that has used its own by speaking of many neighbours, and all of them once
-/// theirs is used up, count as strangers.
+/// theirs is used up, count as strangers. Strangers of whom management has enough are answered here if
+/// they look for this node.
 void Punt::resolution(const Ingress& in, const msg::Up& message, const table::Neighbour* from,
                       Budget known) noexcept {
   const wire::IpAddr sender = link_sender_of(interfaces_[in.iface], message.mbuf);
@@ -194,7 +198,18 @@ void Punt::resolution(const Ingress& in, const msg::Up& message, const table::Ne
     return;
   if (!take(Use::kStranger, mix(in.iface, sender), limits_.stranger_per_source))
     return drop(in, message.mbuf, Drop::kPuntRateLimited);
-  push_or_drop(in, message, budget_of(message.kind));
+  const Budget budget = budget_of(message.kind);
+  if (spent(in, budget)) return answer_or_drop(in, message, Drop::kPuntRateLimited);
+  if (!push(in, message, budget)) answer_or_drop(in, message, Drop::kPuntRingFull);
+}
+
+/// `message`: of kind kArp or kNd.
+void Punt::answer_or_drop(const Ingress& in, const msg::Up& message, Drop reason) noexcept {
+  rte_mbuf* const m = message.mbuf;
+  if (spent(in, Budget::kAnswer) ||
+      !(message.kind == Kind::kArp ? answers_.arp(in, m) : answers_.nd(in, m)))
+    return drop(in, m, reason);
+  use(in, Budget::kAnswer);
 }
 
 void Punt::arp(const Ingress& in, rte_mbuf* m) noexcept {
@@ -360,12 +375,16 @@ bool Punt::leaves_room(Budget budget) const noexcept {
   }
 }
 
+void Punt::use(const Ingress& in, Budget budget) noexcept {
+  ++used(in, budget);
+  ++all_[static_cast<std::size_t>(budget)];
+}
+
 bool Punt::push(const Ingress& in, const msg::Up& message, Budget budget) noexcept {
   if (!leaves_room(budget) ||
       rte_ring_sp_enqueue_elem(ring_, const_cast<msg::Up*>(&message), sizeof(message)) != 0)
     return false;
-  ++used(in, budget);
-  ++all_[static_cast<std::size_t>(budget)];
+  use(in, budget);
   pushed_ = true;
   punts_.add(1);
   trace_.punted(message);

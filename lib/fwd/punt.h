@@ -10,7 +10,8 @@
 // under the reason for which it could not be forwarded, whether or not management is asked for the
 // error, and under no other reason. A packet that should be punted and may not is counted once:
 // kNeighbourPending (limit of its neighbour), kPuntRateLimited (limit of its kind or sender),
-// kPuntRingFull. ARP of unknown hosts among each other is not punted: kArpForOthers.
+// kPuntRingFull. ARP of unknown hosts among each other is not punted: kArpForOthers. Requests for own
+// addresses that may not be punted are answered by NeighbourAnswers if they can be.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "lib/base/counters.h"
+#include "lib/fwd/answers/neighbour_answers.h"
 #include "lib/fwd/burst.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/msg/worker_messages.h"
@@ -35,8 +37,8 @@ namespace ipoib::fwd {
 class Punt {
  public:
   /// The references are kept.
-  Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, Counter& punts,
-       Tracer& trace);
+  Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, NeighbourAnswers& answers,
+       Counter& punts, Tracer& trace);
 
   /// Starts a new interval when one is due.
   void begin_loop(std::uint64_t tsc) noexcept {
@@ -82,8 +84,8 @@ class Punt {
 
  private:
   using Kind = msg::Up::Kind;
-  /// The budgets of the kinds of messages, in their order, of ARP and ND of neighbours, and of the
-  /// ICMP errors that path MTU discovery needs.
+  /// The budgets of the kinds of messages, in their order, of ARP and ND of neighbours, of the ICMP
+  /// errors that path MTU discovery needs, and of answers without management.
   enum class Budget : std::uint8_t {
     kNeighbourWanted,
     kArp,
@@ -96,6 +98,7 @@ class Punt {
     kKnownArp,
     kKnownNd,
     kTooBig,
+    kAnswer,
     kCount,
   };
   using Budgets = std::array<std::uint32_t, static_cast<std::size_t>(Budget::kCount)>;
@@ -145,6 +148,8 @@ class Punt {
   void resolution(const Ingress& in, const msg::Up& message, const table::Neighbour* from,
                   Budget known) noexcept;
   bool push(const Ingress& in, const msg::Up& message, Budget budget) noexcept;
+  void use(const Ingress& in, Budget budget) noexcept;
+  void answer_or_drop(const Ingress& in, const msg::Up& message, Drop reason) noexcept;
   void drop(const Ingress& in, rte_mbuf* m, Drop reason) noexcept;
   void discard(rte_mbuf* m) noexcept;
   void fill_rx(const Ingress& in, rte_mbuf* m, bool group) const noexcept;
@@ -154,6 +159,7 @@ class Punt {
   std::span<const InterfaceEntry> interfaces_;
   const table::OwnAddresses& own_addresses_;
   table::NeighbourTable& neighbours_;
+  NeighbourAnswers& answers_;
   const Settings& settings_;
   Doorbell& doorbell_;
   Counter& punts_;

@@ -26,6 +26,7 @@ struct alignas(64) WorkerStats {
   Counter copies;        ///< Packets made from others: for more egresses, fragments, segments.
   Counter joined;        ///< Packets that became part of others: merged segments except the first.
   Counter punts;         ///< Messages sent to management.
+  Counter answers;       ///< ARP requests and solicitations answered without management.
   Counter bad_messages;  ///< Messages from management that named missing objects.
   /// Receive calls by number of packets received: 0, 1, 2-3, 4-7, 8-15, 16-31, 32-63, 64.
   std::array<Counter, 8> bursts;

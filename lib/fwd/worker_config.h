@@ -164,6 +164,8 @@ struct PuntLimits {
   std::uint32_t stranger_per_source = 64;  ///< Limit of one MAC address, or LID and QPN.
   std::uint32_t arp = 4096;
   std::uint32_t nd = 4096;
+  /// Requests and solicitations beyond these limits that each worker answers itself.
+  std::uint32_t answers = 262'144;
   std::uint32_t local = 16'384;
   std::uint32_t membership = 4096;
   std::uint32_t redirect = 64;

@@ -131,6 +131,7 @@ struct WorkerInfo {
   unsigned lcore = 0;
   std::vector<std::string> interfaces;
   std::uint64_t loops = 0, busy_loops = 0, rx_packets = 0, punts = 0;
+  std::uint64_t answers = 0;  ///< ARP requests and solicitations answered by the worker itself.
   std::uint64_t busy_cycles = 0, cycles = 0;  ///< Cycles in busy loops, and in all loops.
   std::uint64_t generated = 0, stamped = 0, consumed = 0, no_mbuf = 0;
   std::uint64_t gro_segments = 0, gso_packets = 0;

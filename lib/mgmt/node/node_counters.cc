@@ -92,6 +92,7 @@ WorkerInfo NodeCounters::work(std::size_t worker) const {
   info.busy_cycles = s.busy_cycles.get();
   info.rx_packets = s.rx_packets.get();
   info.punts = s.punts.get();
+  info.answers = s.answers.get();
   info.cycles = parts_.clock.cycles();
   info.generated = s.generated.get();
   info.stamped = s.stamped.get();

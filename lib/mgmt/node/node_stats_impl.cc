@@ -57,6 +57,7 @@ std::vector<WorkerInfo> NodeStatsImpl::workers() const {
     row.busy_cycles -= from.busy_cycles;
     row.rx_packets -= from.rx_packets;
     row.punts -= from.punts;
+    row.answers -= from.answers;
     row.cycles -= from.cycles;
     row.generated -= from.generated;
     row.stamped -= from.stamped;

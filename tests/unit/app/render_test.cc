@@ -106,7 +106,7 @@ TEST(Render, OtherObjects) {
   EXPECT_EQ(
       dump(to_json(node.stats.workers())),
       R"([{"worker":0,"lcore":1,"interfaces":["ib0","eth0"],"neighbours":0,"table_bytes":8192,"connections":3,)"
-      R"("rx_packets":0,"handed_on":0,"spread_over":[],"punts":0,"loops":100,"busy_loops":0,"busy_cycles":0}])");
+      R"("rx_packets":0,"handed_on":0,"spread_over":[],"punts":0,"answers":0,"loops":100,"busy_loops":0,"busy_cycles":0}])");
   EXPECT_EQ(dump(to_json(node.stats.drops()[1])),
             R"({"reason":"ib_pkey","where":"soft0","packets":12})");
   EXPECT_EQ(

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "lib/fwd/ip4_header.h"
 #include "lib/wire/arp.h"
@@ -32,6 +33,9 @@ class PuntTest : public WorkerFixture {
     auto table = table::NeighbourTable::create(64, 1, -1);
     ASSERT_TRUE(table) << table.error().what;
     neighbours_ = std::move(*table);
+    auto deliveries = table::DeliveryTable::create(64, 1);
+    ASSERT_TRUE(deliveries) << deliveries.error().what;
+    deliveries_ = std::move(*deliveries);
     configs[0].punt.interval_us = 1000;
     configs[0].punt.neighbour_per_key = 3;
     configs[0].punt.neighbour_senders = configs[0].punt.neighbour_link_senders = 1;
@@ -46,7 +50,9 @@ class PuntTest : public WorkerFixture {
   }
   void make() {
     trace_.emplace(configs[0]);
-    punt_.emplace(configs[0], *neighbours_, punts_, *trace_);
+    tx_.emplace(configs[0], tx_counters_, *trace_);
+    answers_.emplace(configs[0], *deliveries_, *tx_, answered_);
+    punt_.emplace(configs[0], *neighbours_, *answers_, punts_, *trace_);
     punt_->begin_loop(now_);
   }
   /// Makes limits that no test reaches, of all kinds.
@@ -106,10 +112,14 @@ class PuntTest : public WorkerFixture {
 
   InterfaceCounters counters_;
   Ingress in_{kEth0, counters_};
-  Counter punts_;
+  Counter punts_, answered_;
+  std::vector<InterfaceCounters> tx_counters_ = std::vector<InterfaceCounters>(5);
   std::uint64_t now_ = 1'000'000;
   std::unique_ptr<table::NeighbourTable> neighbours_;
+  std::unique_ptr<table::DeliveryTable> deliveries_;
   std::optional<Tracer> trace_;
+  std::optional<Tx> tx_;
+  std::optional<NeighbourAnswers> answers_;
   std::optional<Punt> punt_;
 };
 
