@@ -146,6 +146,7 @@ std::vector<std::string> broken(const Row& row, const RowResult& r) {
   least("new hosts reached", o.resolved.percent(), limits.resolved);
   least("first packets within 1 s", o.first_1s.percent(), limits.first_1s);
   least("first packets within 3 s", o.first_3s.percent(), limits.first_3s);
+  least("routers found by new hosts", o.found.percent(), limits.found);
   least("joins", o.joins.percent(), limits.joins);
   least("reports of groups", o.reports.percent(), limits.reports);
   least("answers to packets that are too long", o.too_big.percent(), limits.too_big);

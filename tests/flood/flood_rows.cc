@@ -25,7 +25,7 @@ std::vector<Row> make_rows() {
   const auto add = [&all](Row row) { all.push_back(std::move(row)); };
 
   // Requests for neighbours.
-  const Limits neighbours{.resolved = 99, .joins = 99};
+  const Limits neighbours{.resolved = 99, .found = 99, .joins = 99};
   add({.name = "A3",
        .what = "ARP requests of strangers to all, for the node's address",
        .rate = 1'000'000,

@@ -25,6 +25,7 @@ struct Limits {
   double resolved = 100;      ///< New hosts reached within 3 s.
   double first_1s = 0;        ///< New hosts whose first packet arrived within 1 s.
   double first_3s = 0;        ///< New hosts whose first packet arrived within 3 s.
+  double found = 0;           ///< New Ethernet hosts that find their router within 3 s.
   double joins = 0;           ///< At the subnet administrator, within 1 s.
   double reports = 0;         ///< IGMP, within 1 s.
   double too_big = 0;

@@ -17,6 +17,11 @@ std::uint32_t key_of(const Host& host) {
   return static_cast<std::uint32_t>(host.side) << 24 | host.number;
 }
 
+/// Half of the hosts of each IP version look for their router before anything is sent to them.
+bool looks_for_router(const Host& host) {
+  return host.side == Side::kEthernet && host.number / 2 % 2 == 0;
+}
+
 bool within(TimePoint event, TimePoint begin, Duration limit) {
   return event != TimePoint::min() && event - begin <= limit;
 }
@@ -158,8 +163,7 @@ void Participants::advance(Newcomer& n, TimePoint now) {
     if (again(n.asked)) hosts_.ask_to_join(n.host);
     return;
   }
-  // Every fourth host looks for its router before anything is sent to it.
-  if (!on_cable && n.host.number % 4 == 0) {
+  if (looks_for_router(n.host)) {
     if (n.router_found == TimePoint::min() && again(n.router_asked)) hosts_.ask_for_router(n.host);
     return;
   }
@@ -242,7 +246,7 @@ Outcome Participants::outcome() const {
       ++o.joins.all;
       o.joins.good += within(n.joined, n.appeared, 1s);
       if (n.joined == TimePoint::min()) continue;
-    } else if (n.host.number % 4 == 0) {
+    } else if (looks_for_router(n.host)) {
       ++o.found.all;
       o.found.good += within(n.router_found, n.appeared, 3s);
       continue;

@@ -130,6 +130,14 @@ void SimHosts::send(const Host& from, std::span<const std::byte> packet) {
 }
 
 void SimHosts::ask_for_router(const Host& host) {
+  if (!host.ip().is_v4()) {
+    wire::NdMessage ns;
+    ns.src = host.ip();
+    ns.target = FloodNode::ip6(Side::kEthernet, 0, FloodNode::kOwnId);
+    ns.dst = wire::solicited_node(ns.target);
+    ns.source_hw = host.mac();
+    return send_to(host, wire::group_mac(ns.dst), EtherType::kIpv6, wire::build_nd(ns));
+  }
   const auto arp =
       wire::build_arp({wire::ArpOp::kRequest, host.mac(), host.ip().v4_host(),
                        wire::HwAddr::zero(wire::LinkKind::kEthernet), FloodNode::kEthIp});
@@ -207,6 +215,11 @@ void SimHosts::answer_arp(Side side, const wire::Arp& arp) {
 
 void SimHosts::answer_nd(Side side, std::span<const std::byte> packet) {
   const auto nd = wire::parse_nd(kind_of(side), packet);
+  if (nd && nd->type == wire::Icmp6Type::kNeighbourAdvertisement && nd->solicited) {
+    const auto asker = host_with(nd->dst);
+    if (asker && asker->side == side && present(*asker)) on_router(*asker);
+    return;
+  }
   if (!nd || nd->type != wire::Icmp6Type::kNeighbourSolicitation || !nd->source_hw) return;
   const auto host = host_with(nd->target);
   if (!host || host->side != side || !present(*host)) return;
