@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxFramesPerGroup = 8;
 constexpr std::size_t kMaxFrames = 256;
+constexpr Duration kUsedLately = std::chrono::seconds(3);
 
 /// Largest IP packet of a group. Precondition: its MTU code is valid.
 std::uint16_t ip_mtu(const wire::McMemberRecord& group) {
@@ -50,6 +51,27 @@ GroupSenders::GroupSenders(const LinkConfig& config, LinkActions& actions, Neigh
 
 // --- Demand ---
 
+/// Notes that senders of the group are gone, of which there were `before`.
+void GroupSenders::count_removed(const Group& g, std::size_t before) {
+  const auto further = [](std::size_t n) { return n == 0 ? 0 : n - 1; };
+  further_ -= further(before) - further(g.senders.size());
+}
+
+/// At a limit, the address of the group that is unused for the longest time makes room for another.
+bool GroupSenders::make_room(Group& g, TimePoint now) {
+  const std::size_t n = g.senders.size();
+  if (n == 0 || (n < kMaxOfGroup && further_ < kMaxFurther)) return true;
+  const auto used = [this](const auto& entry) {
+    return std::max(entry.second.touched, sink_.last_used(entry.second.index));
+  };
+  const auto oldest = std::ranges::min_element(g.senders, {}, used);
+  if (!oldest->second.held.empty() || now - used(*oldest) < kUsedLately) return false;
+  sink_.remove(oldest->second.index);
+  g.senders.erase(oldest);
+  count_removed(g, n);
+  return true;
+}
+
 void GroupSenders::request_group(Group& g, const wire::IpAddr& addr, HeldPacket packet,
                                  TimePoint now) {
   auto it = g.senders.find(addr);
@@ -57,8 +79,13 @@ void GroupSenders::request_group(Group& g, const wire::IpAddr& addr, HeldPacket 
     // If no packet can wait, none is worth a query.
     if (g.ah == fabric::kNoAh && held_.full(packet))
       return sink_.drop(packet, Drop::kNeighbourPending, false);
+    if (!make_room(g, now)) {
+      ++counters_.group_refused_local;
+      return sink_.drop(packet, Drop::kNeighbourTableFull, false);
+    }
     const auto index = sink_.allocate_index();
     if (!index) return sink_.drop(packet, Drop::kNeighbourTableFull, false);
+    if (!g.senders.empty()) ++further_;
     it = g.senders.emplace(addr, GroupSender{}).first;
     it->second.index = *index;
     install(g, addr, it->second, table::NeighbourState::kIncomplete);
@@ -168,11 +195,13 @@ void GroupSenders::destroy_handle(Group& g) {
 
 void GroupSenders::clear(Group& g, Drop reason) {
   HeldQueue packets;
+  const std::size_t before = g.senders.size();
   for (auto& [addr, s] : std::exchange(g.senders, {})) {
     sink_.remove(s.index);
     const auto held = held_.take(s.held);
     packets.insert(packets.end(), held.begin(), held.end());
   }
+  count_removed(g, before);
   drop_frames(g);
   g.own_used.reset();
   g.delivery = GroupDelivery::kUnknown;
@@ -182,6 +211,7 @@ void GroupSenders::clear(Group& g, Drop reason) {
 
 void GroupSenders::forget_unused(Group& g, TimePoint since) {
   if (g.frames.empty()) g.own_used.reset();
+  const std::size_t before = g.senders.size();
   std::erase_if(g.senders, [&](auto& entry) {
     auto& [addr, s] = entry;
     const bool failed = s.installed.state == table::NeighbourState::kFailed;
@@ -190,6 +220,7 @@ void GroupSenders::forget_unused(Group& g, TimePoint since) {
     sink_.remove(s.index);
     return true;
   });
+  count_removed(g, before);
 }
 
 TimePoint GroupSenders::last_used(const Group& g) const {
@@ -218,6 +249,7 @@ void GroupSenders::expire(Group& g, TimePoint now) {
   if (g.own_used && g.frames.empty() && now - *g.own_used >= config_.group.send_idle)
     g.own_used.reset();
   HeldQueue late;
+  const std::size_t before = g.senders.size();
   for (auto it = g.senders.begin(); it != g.senders.end();) {
     GroupSender& s = it->second;
     const auto expired = held_.take_expired(s.held, now);
@@ -230,6 +262,7 @@ void GroupSenders::expire(Group& g, TimePoint now) {
       ++it;
     }
   }
+  count_removed(g, before);
   drop_all(late, Drop::kNeighbourHeldTooLong);
 }
 

@@ -18,6 +18,11 @@ namespace ipoib::link {
 
 class GroupSenders {
  public:
+  /// IPv6 groups whose addresses differ only above their low 80 bits are one group of InfiniBand
+  /// (RFC 4391 §4), and any host may name such addresses: limits of those of one group, and of those
+  /// of all groups without the first of each.
+  static constexpr std::size_t kMaxOfGroup = 64, kMaxFurther = 256;
+
   /// References are kept.
   GroupSenders(const LinkConfig& config, LinkActions& actions, NeighbourSink& sink,
                LinkCounters& counters);
@@ -59,6 +64,8 @@ class GroupSenders {
 
  private:
   [[nodiscard]] bool usable(const Group& g, const wire::IpAddr& addr) const;
+  [[nodiscard]] bool make_room(Group& g, TimePoint now);
+  void count_removed(const Group& g, std::size_t before);
   void install(const Group& g, const wire::IpAddr& addr, GroupSender& s,
                table::NeighbourState state);
   void apply_delivery(Group& g, const wire::IpAddr& addr, GroupSender& s);
@@ -74,6 +81,7 @@ class GroupSenders {
   std::uint16_t mtu_ = 0;
   std::uint16_t mtu6_ = 0;
   std::size_t frames_ = 0;
+  std::size_t further_ = 0;  ///< Senders of all groups without the first of each.
 };
 
 }  // namespace ipoib::link

@@ -17,6 +17,7 @@
 #include "lib/base/hash_seed.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/link/ipoib/dialect.h"
+#include "lib/link/ipoib/group_senders.h"
 #include "lib/mgmt/node/node_assembly.h"
 #include "lib/wire/iba.h"
 
@@ -330,7 +331,8 @@ std::uint32_t NodeBuilder::neighbour_capacity() const {
   // Groups that packets are sent to have numbers too. When a full table replaces one neighbour by
   // another, the number of the first is free again only a few turns of the loop later.
   std::size_t groups = 0;
-  for (const LinkConfigEntry& l : parts_.config.links) groups += 2 * l.ip.max_groups;
+  for (const LinkConfigEntry& l : parts_.config.links)
+    groups += 2 * l.ip.max_groups + link::GroupSenders::kMaxFurther;
   constexpr std::size_t kRetired = 1024;
   return static_cast<std::uint32_t>(
       std::min(parts_.config.neighbour.max_entries * interfaces + groups + kRetired,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Bounds of the groups that only packets name: places in the table, requests to the SA, held packets.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/link/ipoib/group_senders.h"
 #include "tests/unit/lib/link/sim_groups.h"
 
 namespace ipoib::link {
@@ -69,6 +71,41 @@ TEST_F(GroupLimits, P16_AbsentGroupsLeaveRoomForOthers) {
   EXPECT_EQ(heard(1, kGlobal), 1U);
   EXPECT_LE(node(0).link->groups(f.now).size(), 128U);
   f.run_for(30s);
+  stop_all();
+}
+
+/// All these addresses are one group of InfiniBand. Each has an entry at the workers, whose numbers
+/// neighbours need, too.
+TEST_F(GroupLimits, P16_AddressesOfOneMgidAreBounded) {
+  f.config.group.send_idle = 60s;
+  bring_up(2);
+  const auto group = [](std::uint32_t n) { return ip(fmt::format("ff1e:{:x}::7", n)); };
+  join(1, "ff1e:1::7", 10ms);
+  const auto used = [&] { return node(0).sink->indexes.size(); };
+  const auto before = used();
+  send(0, "ff1e:1::7", 100ms);
+  for (std::uint32_t i = 2; i < 1000; ++i) node(0).send_ip(group(i));
+  f.run_for(100ms);
+  EXPECT_EQ(used() - before, GroupSenders::kMaxOfGroup);
+  EXPECT_GT(node(0).link->counters().group_refused_local, 900U);
+  send(0, "ff1e:1::7", 100ms);
+  EXPECT_EQ(heard(1, "ff1e:1::7"), 2U) << "an address that has its entry keeps it";
+  // Another group of InfiniBand has a place, and addresses that are not used make room.
+  send(0, kGlobal, 100ms);
+  EXPECT_EQ(used() - before, GroupSenders::kMaxOfGroup + 1);
+  f.run_for(4s);
+  join(1, "ff1e:2000::7", 10ms);
+  send(0, "ff1e:2000::7", 100ms);
+  EXPECT_EQ(heard(1, "ff1e:2000::7"), 1U);
+  EXPECT_EQ(used() - before, GroupSenders::kMaxOfGroup + 1);
+  // All such groups together have a limit, too, but each has a place for one address.
+  for (std::uint32_t i = 1; i < 50; ++i)
+    for (std::uint32_t id = 10; id < 20; ++id)
+      node(0).send_ip(ip(fmt::format("ff1e:{:x}::{}", i, id)));
+  f.run_for(100ms);
+  EXPECT_EQ(used() - before, 12 + GroupSenders::kMaxFurther);
+  f.run_for(70s);
+  EXPECT_EQ(used(), before);
   stop_all();
 }
 
