@@ -30,8 +30,8 @@
 #include "app/options.h"
 #include "app/service/journal.h"
 #include "app/service/log_stream.h"
-#include "app/service/patient_write.h"
 #include "app/service/periodic_stats.h"
+#include "app/service/printer.h"
 #include "app/service/service.h"
 #include "lib/base/log.h"
 #include "lib/fabric/eal_end.h"
@@ -164,6 +164,7 @@ Status start_frontends(const Options& options, const mgmt::NodeFaces& node, Cli&
   if (auto s = serve_at(options.cli_socket, CliAccess::kFull, frontends.server); !s) return s;
   if (auto s = serve_at(options.cli_read_socket, CliAccess::kReadOnly, frontends.read_server); !s)
     return s;
+  if (auto s = frontends.standard_output.start(); !s) return s;
   const auto print_within = [&frontends](std::chrono::milliseconds patience) {
     return [&frontends, patience](std::string_view text) {
       settle_log_of_command();

@@ -33,6 +33,14 @@ std::size_t size_of(std::string_view text) {
 
 }  // namespace
 
+void LogOutput::count_lost(std::uint64_t lines) {
+  count_lost_log_lines(lines);
+}
+
+std::string LogOutput::loss(std::uint64_t lines) const {
+  return fmt::format("ipoib.app: {} log lines were lost\n", lines);
+}
+
 struct LogWriter::Shared {
   enum class Mode : std::uint8_t { kAtOnce, kQueued, kLost };
 
@@ -63,22 +71,20 @@ struct LogWriter::Shared {
 };
 
 void LogWriter::Shared::lose(std::string_view text) {
-  count_lost_log_lines(lines_in(text));
+  output->count_lost(lines_in(text));
   settled.fetch_add(1, std::memory_order_relaxed);
 }
 
 void LogWriter::Shared::write(std::vector<Piece>& pieces, std::uint64_t lost) {
   for (const Piece& p : pieces) {
-    if (!output->write(p.priority, p.text, kAnyTime)) count_lost_log_lines(lines_in(p.text));
+    if (!output->write(p.priority, p.text, kAnyTime)) output->count_lost(lines_in(p.text));
     at_begin_of_line = p.text.ends_with('\n');
     settled.fetch_add(1, std::memory_order_release);
   }
   pieces.clear();
   if (lost == 0) return;
-  output->write(
-      LOG_WARNING,
-      fmt::format("{}ipoib.app: {} log lines were lost\n", at_begin_of_line ? "" : "\n", lost),
-      kAnyTime);
+  output->write(LOG_WARNING, fmt::format("{}{}", at_begin_of_line ? "" : "\n", output->loss(lost)),
+                kAnyTime);
   at_begin_of_line = true;
 }
 
@@ -108,9 +114,8 @@ LogWriter::~LogWriter() {
   static_cast<void>(end(std::chrono::milliseconds{0}));
 }
 
-Status LogWriter::start() {
-  if (auto started = run_on_control_thread("ipoib-log", "writes the log",
-                                           [shared = shared_] { shared->live(); });
+Status LogWriter::start(const char* thread, const char* purpose) {
+  if (auto started = run_on_control_thread(thread, purpose, [shared = shared_] { shared->live(); });
       !started)
     return started;
   const std::lock_guard lock{shared_->mutex};

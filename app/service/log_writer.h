@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "lib/base/result.h"
@@ -21,12 +22,17 @@ class LogOutput {
   /// `patience`: longest wait for the destination; negative: any time. False: it took not all.
   virtual bool write(unsigned priority, std::string_view text,
                      std::chrono::milliseconds patience) = 0;
+  /// Adds lines that did not arrive to a counter. Any thread. Those of the log: log_lines_lost().
+  virtual void count_lost(std::uint64_t lines);
+  /// The line that stands for lines which are missing.
+  [[nodiscard]] virtual std::string loss(std::uint64_t lines) const;
 };
 
 /// Before start(), and after an end() that was in time, lines are written at once, in the thread
 /// that logs. In between they wait in a queue. Lines that do not fit are lost: one line in the log
 /// says how many, where they are missing or, for those before start(), when the thread begins.
-/// log_lines_lost() counts them, and each text of which the destination did not take all. Any thread.
+/// LogOutput::count_lost() counts them, and each text of which the destination did not take all. Any
+/// thread.
 class LogWriter {
  public:
   /// Octets of lines that wait. As many again may be in the hands of the thread.
@@ -41,8 +47,9 @@ class LogWriter {
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  /// Call it once, after rte_eal_init(). Errors: kNoResources.
-  Status start();
+  /// Call it once, after rte_eal_init(). `thread`: its name; `purpose`: what it does, for the error
+  /// (run_on_control_thread()). Errors: kNoResources.
+  Status start(const char* thread = "ipoib-log", const char* purpose = "writes the log");
   void put(unsigned priority, std::string_view text);
   /// Waits until the lines put so far are written. False: they are not.
   [[nodiscard]] bool wait(std::chrono::milliseconds at_most);

@@ -42,34 +42,6 @@ struct PatientWrite : testing::Test {
   std::string lines;  ///< More than a pipe takes.
 };
 
-/// A node whose standard output is not read goes on, and says later how much is missing.
-TEST_F(PatientWrite, P16_APipeThatIsNotReadHoldsNothingUp) {
-  Printer printer{ends[1]};
-  for (int i = 0; i < 3; ++i) printer.print(lines, 0ms);
-  const std::string seen = read_all();
-  EXPECT_GT(seen.size(), 30'000U);
-  EXPECT_TRUE(lines.starts_with(seen));
-  const auto whole = std::count(seen.begin(), seen.end(), '\n');
-  const std::string_view begin = seen.ends_with('\n') ? "" : "\n";
-  printer.print("again\n", 0ms);
-  printer.print("and again\n", 0ms);
-  EXPECT_EQ(read_all(), fmt::format("{}{} lines of output were lost\nagain\nand again\n", begin,
-                                    3 * 20'000 - whole));
-  EXPECT_EQ(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0) << "others may rely on it";
-}
-
-/// After a loss there is no second wait, even if it might be a long one.
-TEST_F(PatientWrite, P16_ItWaitsOnceForAPipeThatIsNotRead) {
-  Printer printer{ends[1]};
-  printer.print(lines, 1ms);
-  printer.print("lost\n", 24h);
-  const std::string seen = read_all();
-  printer.print("again\n", 24h);
-  EXPECT_TRUE(
-      read_all().ends_with(fmt::format("{} lines of output were lost\nagain\n",
-                                       20'001 - std::count(seen.begin(), seen.end(), '\n'))));
-}
-
 /// A parent made the description of standard error non-blocking. The log waits nevertheless.
 TEST_F(PatientWrite, P16_AnyTimeIsAnyTimeOnANonBlockingPipe) {
   fcntl(ends[1], F_SETFL, O_NONBLOCK);

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "app/service/printer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "app/service/patient_write.h"
+
+namespace ipoib::app {
+namespace {
+
+/// Longest part of a text that the queue of a file takes or loses as a whole.
+constexpr std::size_t kPart = LogWriter::kRoom / 4;
+
+/// Opens a pipe or terminal again, non-blocking: it may be full although poll(2) found room,
+/// because other threads and processes write to it. A file would be overwritten. Returns -1 if it
+/// is none of them or does not open.
+int open_non_blocking(int fd) {
+  struct stat is {};
+  if (fstat(fd, &is) != 0 || !(S_ISFIFO(is.st_mode) || S_ISCHR(is.st_mode))) return -1;
+  const auto path = fmt::format("/proc/self/fd/{}", fd);
+  return open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+std::string loss_text(std::uint64_t lines) {
+  return fmt::format("{} lines of output were lost\n", lines);
+}
+
+class FileOutput final : public LogOutput {
+ public:
+  explicit FileOutput(int fd) : fd_{fd} {}
+  bool write(unsigned /*priority*/, std::string_view text,
+             std::chrono::milliseconds patience) override {
+    return write_patiently(fd_, text, patience).empty();
+  }
+  void count_lost(std::uint64_t /*lines*/) override {}
+  [[nodiscard]] std::string loss(std::uint64_t lines) const override { return loss_text(lines); }
+
+ private:
+  int fd_;
+};
+
+/// The first part of a text: whole lines if it has any.
+std::string_view first_part(std::string_view text) {
+  if (text.size() <= kPart) return text;
+  const auto end = text.rfind('\n', kPart - 1);
+  return text.substr(0, end == std::string_view::npos ? kPart : end + 1);
+}
+
+}  // namespace
+
+Printer::Printer(int fd) : pipe_{open_non_blocking(fd)} {
+  if (pipe_ < 0) file_ = std::make_unique<LogWriter>(std::make_unique<FileOutput>(fd));
+}
+
+Printer::Printer(std::unique_ptr<LogOutput> file)
+    : file_{std::make_unique<LogWriter>(std::move(file))} {}
+
+Printer::~Printer() {
+  if (pipe_ >= 0) close(pipe_);
+  if (file_ != nullptr) static_cast<void>(file_->end(LogWriter::kPatience));
+}
+
+Status Printer::start() {
+  return file_ != nullptr ? file_->start("ipoib-output", "writes standard output") : Status{};
+}
+
+void Printer::print(std::string_view text, std::chrono::milliseconds patience) {
+  if (text.empty()) return;
+  file_ != nullptr ? print_to_file(text, patience) : print_to_pipe(text, patience);
+}
+
+void Printer::print_to_pipe(std::string_view text, std::chrono::milliseconds patience) {
+  if (lost_ != 0) {
+    const std::string missing =
+        fmt::format("{}{}", at_begin_of_line_ ? "" : "\n", loss_text(lost_));
+    if (!write_patiently(pipe_, missing, std::chrono::milliseconds{0}).empty()) {
+      lost_ += lines_in(text);
+      return;
+    }
+    lost_ = 0;
+    at_begin_of_line_ = true;
+  }
+  const std::string_view rest = write_patiently(pipe_, text, patience);
+  if (!rest.empty()) lost_ = lines_in(rest);
+  if (rest.size() == text.size()) return;
+  at_begin_of_line_ = text[text.size() - rest.size() - 1] == '\n';
+}
+
+/// A text that is longer than the queue waits for the thread between its parts.
+void Printer::print_to_file(std::string_view text, std::chrono::milliseconds patience) {
+  while (true) {
+    const std::string_view part = first_part(text);
+    file_->put(LOG_INFO, part);
+    text.remove_prefix(part.size());
+    if (text.empty()) return;
+    static_cast<void>(file_->wait_unless_stuck(patience));
+  }
+}
+
+}  // namespace ipoib::app
