@@ -90,9 +90,12 @@ Result<int> listen_at(const std::string& path) {
   }
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const auto* generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
-  const auto mask = umask(0117);
-  const bool bound = fd >= 0 && bind(fd, generic, sizeof address) == 0;
-  umask(mask);
+  // The mode of the socket limits that of its file from the beginning. The mask of the process stays
+  // as it is, because other threads make files at the same time. It may have taken bits away.
+  constexpr mode_t kOwnerAndGroup = 0660;
+  const bool bound = fd >= 0 && fchmod(fd, kOwnerAndGroup) == 0 &&
+                     bind(fd, generic, sizeof address) == 0 &&
+                     chmod(path.c_str(), kOwnerAndGroup) == 0;
   if (bound && listen(fd, 16) == 0) return fd;
   const int error = errno;
   if (fd >= 0) close(fd);

@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <thread>
 
 #include "lib/base/log_level.h"
 #include "tests/support/fake_node.h"
@@ -376,6 +378,34 @@ TEST_F(CliServerTest, PathIsTakenOverFromADeadProcessOnly) {
   ASSERT_FALSE(over_file);
   EXPECT_NE(over_file.error().what.find("exists and is not a socket"), std::string::npos);
   unlink(path.c_str());
+}
+
+/// The mask of modes belongs to the whole process, also to the threads of captures and of the log.
+TEST_F(CliServerTest, U40_FilesOfOtherThreadsKeepTheirMode) {
+  const auto mask_before = umask(0022);
+  std::atomic<bool> over{false};
+  std::atomic<unsigned> made{0}, wrong{0};
+  const std::string other = path + ".other";
+  std::thread writer{[&] {
+    for (; !over; ++made) {
+      struct stat st {};
+      const int fd = open(other.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+      if (fstat(fd, &st) != 0 || (st.st_mode & 0777U) != 0644) ++wrong;
+      close(fd);
+      unlink(other.c_str());
+    }
+  }};
+  for (unsigned i = 0; i < 2000 || made < 100; ++i) {
+    serve();
+    struct stat st {};
+    EXPECT_EQ(stat(path.c_str(), &st), 0);
+    EXPECT_EQ(st.st_mode & 0777U, 0660U);
+    server = fail(Errc::kUnavailable, "ended");
+  }
+  over = true;
+  writer.join();
+  umask(mask_before);
+  EXPECT_EQ(wrong, 0U) << "of " << made;
 }
 
 TEST_F(CliServerTest, PathsThatCannotBe) {
