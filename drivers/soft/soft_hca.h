@@ -120,6 +120,8 @@ class SoftHca final : public fabric::Hca,
                               const fabric::ReadyToReceive& attr) override;
   Status set_ready_to_send(fabric::ConnectedQueue& queue, const fabric::ReadyToSend& attr) override;
   void set_error(fabric::ConnectedQueue& queue) override;
+  Status load_alternate(fabric::ConnectedQueue& queue,
+                        const fabric::AlternatePath& alternate) override;
   [[nodiscard]] fabric::ConnectedQueueInfo info(const fabric::ConnectedQueue& queue) const override;
   std::optional<fabric::QueueEvent> next_queue_event() override;
   [[nodiscard]] bool queue_events_pending() const override;

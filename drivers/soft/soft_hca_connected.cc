@@ -69,6 +69,12 @@ void SoftHca::set_error(fabric::ConnectedQueue& queue) {
   connected_->set_error(static_cast<SoftConnectedQueue&>(queue));
 }
 
+Status SoftHca::load_alternate(fabric::ConnectedQueue& queue,
+                               const fabric::AlternatePath& alternate) {
+  expects_management();
+  return connected_->load_alternate(static_cast<SoftConnectedQueue&>(queue), alternate);
+}
+
 fabric::ConnectedQueueInfo SoftHca::info(const fabric::ConnectedQueue& queue) const {
   return ConnectedControl::info(static_cast<const SoftConnectedQueue&>(queue));
 }

@@ -52,6 +52,10 @@ std::size_t bth_at(std::span<const std::byte> frame) {
   return lrh.lnh() == wire::Lnh::kGlobal ? kGlobalHeadLen : kLocalHeadLen;
 }
 
+std::uint16_t dlid_of(const rte_mbuf* frame) {
+  return rte_pktmbuf_mtod_offset(frame, const wire::Lrh*, sizeof(EthHdr))->dlid.host();
+}
+
 bool is_ack(std::span<const std::byte> frame) {
   const auto lrh = wire::read<wire::Lrh>(frame, sizeof(EthHdr));
   const auto bth = lrh ? wire::read<wire::Bth>(frame, bth_at(frame)) : std::nullopt;
@@ -165,10 +169,10 @@ void SimHcaPair::carry(int from) {
   }
   while (rte_mbuf* const frame = test::next_of(Cable::get().sent[from])) {
     if (seen != nullptr) seen->push_back(bytes_of(frame));
-    if (happens(faults.repetition))
+    if (!broken_lids.contains(dlid_of(frame)) && happens(faults.repetition))
       late_[to].push_back(
           {test::mbuf_of(pool(), bytes_of(frame)), static_cast<unsigned>(random() % 3)});
-    if (happens(faults.loss))
+    if (broken_lids.contains(dlid_of(frame)) || happens(faults.loss))
       rte_pktmbuf_free(frame);
     else if (happens(faults.reordering))
       late_[to].push_back({frame, static_cast<unsigned>(random() % 3)});

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -121,6 +122,7 @@ class SimHcaPair {
 
   Peer peers[2];
   Faults faults;
+  std::set<std::uint16_t> broken_lids;  ///< Frames to these LIDs are lost.
   std::mt19937_64 random;
   std::vector<Bytes>* seen = nullptr;  ///< If not null, every frame sent is appended.
   // Number of frames that reached a side.

@@ -30,6 +30,14 @@ bool is_psn(std::uint32_t psn) {
   return psn <= wire::kPsnMask;
 }
 
+QueuePath path_of(fabric::AhIndex ah, const fabric::AhAttr& attr, std::uint64_t ack_timeout_tsc) {
+  return {.ah = ah,
+          .peer_lid = attr.dlid,
+          .global = attr.global,
+          .ack_timeout_tsc = ack_timeout_tsc,
+          .peer_gid = attr.dgid};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ConnectedControl>> ConnectedControl::create(
@@ -164,14 +172,20 @@ void ConnectedControl::destroy_queue(SoftConnectedQueue& q) {
   const std::uint32_t place = ConnectedTable::place(q.qpn());
   q.port.queues().set(place, nullptr);
   lanes_[q.port.worker()].closing.push_back(std::move(queues_[place]));
-  command(q, QueueCommand::Op::kClose);
+  command({.queue = &q, .op = QueueCommand::Op::kClose, .in_use = {}, .alternate = kNoPath});
 }
 
-Status ConnectedControl::check_path(const fabric::ReadyToReceive& attr) const {
-  const unsigned mtu = wire::mtu_octets(attr.path_mtu);
-  if (mtu == 0 || attr.path_mtu > config_.attr.mtu)
+Status ConnectedControl::check_path(const fabric::AhAttr& path) const {
+  if (wire::is_unicast_lid(path.dlid)) return {};
+  return fail(Errc::kInvalidArgument, "{}: path to LID {:#06x}, which is not a unicast LID",
+              config_.name, path.dlid);
+}
+
+Status ConnectedControl::check_mtu(std::uint8_t code) const {
+  const unsigned mtu = wire::mtu_octets(code);
+  if (mtu == 0 || code > config_.attr.mtu)
     return fail(Errc::kInvalidArgument, "{}: invalid path MTU code {}, allowed: 1-{}", config_.name,
-                attr.path_mtu, config_.attr.mtu);
+                code, config_.attr.mtu);
   // Head with GRH, BTH, immediate or AETH, payload, pad, ICRC.
   const std::size_t frame = kGlobalHeadLen + sizeof(wire::Bth) + 4 + mtu + 3 + wire::kIcrcLen;
   const std::size_t room = rte_pktmbuf_data_room_size(config_.datapaths.front()->config().pool);
@@ -179,10 +193,12 @@ Status ConnectedControl::check_path(const fabric::ReadyToReceive& attr) const {
     return fail(Errc::kInvalidArgument,
                 "{}: path MTU {} requires frames of {} octets, mbufs hold {}", config_.name, mtu,
                 frame, room);
-  if (!wire::is_unicast_lid(attr.path.dlid))
-    return fail(Errc::kInvalidArgument, "{}: path to LID {:#06x}, which is not a unicast LID",
-                config_.name, attr.path.dlid);
   return {};
+}
+
+/// Cycles, for the code of an ACK timeout.
+std::uint64_t ConnectedControl::ack_timeout_tsc(std::uint8_t code) const {
+  return code == 0 ? 0 : tsc_of_ns(wire::ack_timeout_ns(code), config_.tsc_hz);
 }
 
 Status ConnectedControl::set_ready_to_receive(SoftConnectedQueue& q,
@@ -191,7 +207,8 @@ Status ConnectedControl::set_ready_to_receive(SoftConnectedQueue& q,
   if (const QueueState state = q.state(); state != QueueState::kInit)
     return fail(Errc::kRefused, "{}: QP {:#08x} is in state {}", config_.name, q.qpn(),
                 to_string(state));
-  if (Status ok = check_path(attr); !ok) return ok;
+  if (Status ok = check_mtu(attr.path_mtu); !ok) return ok;
+  if (Status ok = check_path(attr.path); !ok) return ok;
   if (attr.peer_qpn < 2 || attr.peer_qpn >= wire::kMulticastQpn)
     return fail(Errc::kInvalidArgument, "{}: invalid QPN {:#08x} of the peer", config_.name,
                 attr.peer_qpn);
@@ -200,10 +217,9 @@ Status ConnectedControl::set_ready_to_receive(SoftConnectedQueue& q,
                 config_.name, attr.rx_psn, attr.min_rnr_timer);
   const Result<fabric::AhIndex> ah = config_.ahs.add(config_.attr, attr.path);
   if (!ah) return tl::make_unexpected(ah.error());
-  q.ah = *ah;
-  q.peer_lid = attr.path.dlid;
-  q.global = attr.path.global;
-  q.peer_gid = attr.path.dgid;
+  q.ahs.push_back(*ah);
+  q.known_path = *ah;
+  q.set_paths(path_of(*ah, attr.path, 0), kNoPath, Migration::kMigrated);
   q.peer_qpn = attr.peer_qpn;
   q.mtu = wire::mtu_octets(attr.path_mtu);
   q.min_rnr_timer = attr.min_rnr_timer;
@@ -237,8 +253,7 @@ Status ConnectedControl::set_ready_to_send(SoftConnectedQueue& q, const fabric::
   r.retries_left = q.retry_count = attr.retry_count;
   r.rnr_left = q.rnr_retry = attr.rnr_retry;
   q.max_message = attr.max_message;
-  q.ack_timeout_tsc =
-      attr.ack_timeout == 0 ? 0 : tsc_of_ns(wire::ack_timeout_ns(attr.ack_timeout), config_.tsc_hz);
+  q.path.ack_timeout_tsc = ack_timeout_tsc(attr.ack_timeout);
   if (!q.advance(QueueState::kReadyToReceive, QueueState::kReadyToSend))
     return fail(Errc::kRefused, "{}: QP {:#08x} has failed: {}", config_.name, q.qpn(),
                 to_string(info(q).error));
@@ -247,12 +262,55 @@ Status ConnectedControl::set_ready_to_send(SoftConnectedQueue& q, const fabric::
 
 void ConnectedControl::set_error(SoftConnectedQueue& q) {
   expects_management();
-  command(q, QueueCommand::Op::kError);
+  command({.queue = &q, .op = QueueCommand::Op::kError, .in_use = {}, .alternate = kNoPath});
 }
 
-void ConnectedControl::command(SoftConnectedQueue& q, QueueCommand::Op op) {
-  Lane& lane = lanes_[q.port.worker()];
-  lane.unsent.push_back({.queue = &q, .op = op});
+Status ConnectedControl::load_alternate(SoftConnectedQueue& q,
+                                        const fabric::AlternatePath& alternate) {
+  expects_management();
+  if (const QueueState state = q.state(); !q.reliable() || state != QueueState::kReadyToSend)
+    return fail(Errc::kRefused, "{}: QP {:#08x} is of type {} and in state {}", config_.name,
+                q.qpn(), to_string(q.transport()), to_string(state));
+  // Its event is still to be read.
+  if (q.handles.load(std::memory_order_relaxed).in_use != q.known_path)
+    return fail(Errc::kRefused, "{}: QP {:#08x} has just changed its path", config_.name, q.qpn());
+  if (Status ok = check_path(alternate.path); !ok) return ok;
+  if (alternate.ack_timeout > 31)
+    return fail(Errc::kInvalidArgument, "{}: ACK timeout code {} is out of range", config_.name,
+                alternate.ack_timeout);
+  trim_handles(q);
+  const Result<fabric::AhIndex> ah = config_.ahs.add(config_.attr, alternate.path);
+  if (!ah) return tl::make_unexpected(ah.error());
+  q.ahs.push_back(*ah);
+  ++q.loads;
+  command({.queue = &q,
+           .op = QueueCommand::Op::kLoadAlternate,
+           .in_use = q.known_path,
+           .alternate = path_of(*ah, alternate.path, ack_timeout_tsc(alternate.ack_timeout))});
+  return {};
+}
+
+void ConnectedControl::on_migrated(SoftConnectedQueue& q) {
+  q.known_path = q.handles.load(std::memory_order_relaxed).in_use;
+  trim_handles(q);
+}
+
+/// Removes the address handles of paths that the queue no longer has, unless a path is on its way to
+/// the worker.
+void ConnectedControl::trim_handles(SoftConnectedQueue& q) {
+  // Pairs with the release store of the worker after it took a path.
+  if (q.loads_taken.load(std::memory_order_acquire) != q.loads) return;
+  const PathHandles kept = q.handles.load(std::memory_order_relaxed);
+  std::erase_if(q.ahs, [&](fabric::AhIndex ah) {
+    if (ah == kept.in_use || ah == kept.loaded) return false;
+    config_.ahs.remove(ah);
+    return true;
+  });
+}
+
+void ConnectedControl::command(const QueueCommand& command) {
+  Lane& lane = lanes_[command.queue->port.worker()];
+  lane.unsent.push_back(command);
   send_commands(lane);
 }
 
@@ -280,7 +338,7 @@ void ConnectedControl::reclaim() {
 }
 
 void ConnectedControl::release(std::unique_ptr<SoftConnectedQueue> q) {
-  if (q->ah != fabric::kNoAh) config_.ahs.remove(q->ah);
+  for (const fabric::AhIndex ah : q->ahs) config_.ahs.remove(ah);
   --q->receive_queue.users;
   free_places_.push_back(ConnectedTable::place(q->qpn()));
 }
@@ -312,7 +370,10 @@ std::optional<fabric::QueueEvent> ConnectedControl::next_event() {
   fabric::QueueEvent event;
   for (const Lane& lane : lanes_)
     while (rte_ring_sc_dequeue_elem(lane.events.get(), &event, sizeof(event)) == 0)
-      if (lane.port->queues().find(event.qpn) != nullptr) return event;
+      if (SoftConnectedQueue* const q = lane.port->queues().find(event.qpn); q != nullptr) {
+        if (event.kind == fabric::QueueEvent::Kind::kMigrated) on_migrated(*q);
+        return event;
+      }
   return std::nullopt;
 }
 

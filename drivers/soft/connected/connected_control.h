@@ -53,6 +53,7 @@ class ConnectedControl {
   Status set_ready_to_receive(SoftConnectedQueue& q, const fabric::ReadyToReceive& attr);
   Status set_ready_to_send(SoftConnectedQueue& q, const fabric::ReadyToSend& attr);
   void set_error(SoftConnectedQueue& q);
+  Status load_alternate(SoftConnectedQueue& q, const fabric::AlternatePath& alternate);
   [[nodiscard]] static fabric::ConnectedQueueInfo info(const SoftConnectedQueue& q);
   std::optional<fabric::QueueEvent> next_event();
   [[nodiscard]] bool events_pending() const;
@@ -74,11 +75,15 @@ class ConnectedControl {
 
   ConnectedControl(const ConnectedControlConfig& config, std::vector<Lane> lanes);
   [[nodiscard]] std::uint16_t own_pkey(std::uint16_t partition) const;
-  [[nodiscard]] Status check_path(const fabric::ReadyToReceive& attr) const;
+  [[nodiscard]] Status check_path(const fabric::AhAttr& path) const;
+  [[nodiscard]] Status check_mtu(std::uint8_t code) const;
+  [[nodiscard]] std::uint64_t ack_timeout_tsc(std::uint8_t code) const;
   [[nodiscard]] std::optional<std::uint32_t> free_qpn();
-  void command(SoftConnectedQueue& q, QueueCommand::Op op);
+  void command(const QueueCommand& command);
   static void send_commands(Lane& lane);
   void reclaim();
+  void on_migrated(SoftConnectedQueue& q);
+  void trim_handles(SoftConnectedQueue& q);
   void release(std::unique_ptr<SoftConnectedQueue> q);
 
   ConnectedControlConfig config_;

@@ -25,9 +25,8 @@ void ConnectedPort::drop(rte_mbuf* m, Drop reason) noexcept {
 
 void ConnectedPort::poll() noexcept {
   expects_worker();
-  QueueCommand command;
-  while (rte_ring_sc_dequeue_elem(config_.commands, &command, sizeof(command)) == 0)
-    [[unlikely]] apply_command(command);
+  if (rte_ring_empty(config_.commands) == 0) [[unlikely]]
+    apply_commands();
   if (nb_local_ != 0) [[unlikely]]
     loop_back();
   while (oldest_is_over(kMessageMs)) [[unlikely]] abort_message(*begun_first_);
@@ -40,7 +39,14 @@ void ConnectedPort::poll() noexcept {
   if (hca_.doorbell != nullptr) hca_.doorbell->ring();
 }
 
+void ConnectedPort::apply_commands() noexcept {
+  QueueCommand command;
+  while (rte_ring_sc_dequeue_elem(config_.commands, &command, sizeof(command)) == 0)
+    apply_command(command);
+}
+
 void ConnectedPort::apply_command(const QueueCommand& command) noexcept {
+  if (command.op == QueueCommand::Op::kLoadAlternate) return load_alternate(command);
   SoftConnectedQueue& q = *command.queue;
   fail(q, fabric::QueueError::kClosed);
   if (command.op != QueueCommand::Op::kClose) return;
@@ -112,7 +118,8 @@ bool ConnectedPort::report_events(SoftConnectedQueue& q) noexcept {
     wanted = false;
     return events_came_ = true;
   };
-  return put(q.established_unreported, Kind::kEstablished) && put(q.error_unreported, Kind::kError);
+  return put(q.established_unreported, Kind::kEstablished) &&
+         put(q.migrated_unreported, Kind::kMigrated) && put(q.error_unreported, Kind::kError);
 }
 
 /// Ends a connection. Only its pending response is still sent.

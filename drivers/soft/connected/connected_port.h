@@ -4,7 +4,8 @@
 // one burst of outgoing frames.
 //
 // connected_port.cc: the loop, commands, events; connected_rx.cc: checks of a frame and reassembly;
-// rc_responder.cc, rc_requester.cc, uc_receiver.cc: the protocols; connected_tx.cc: frames to send.
+// rc_responder.cc, rc_requester.cc, uc_receiver.cc: the protocols; path_migration.cc: alternate
+// paths; connected_tx.cc: frames to send.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -49,9 +50,12 @@ struct ConnectedPacket {
 
 /// Command from management to the worker for one queue; kClose is the last one.
 struct QueueCommand {
-  enum class Op : std::uint64_t { kError, kClose };
+  enum class Op : std::uint32_t { kError, kClose, kLoadAlternate };
   SoftConnectedQueue* queue;
   Op op;
+  // kLoadAlternate.
+  fabric::AhIndex in_use;  ///< The path in use, as management knows it.
+  QueuePath alternate;
 };
 
 /// Queues that have something to do, in the order in which they are served.
@@ -143,6 +147,7 @@ class alignas(64) ConnectedPort {
 
  private:
   // connected_port.cc
+  void apply_commands() noexcept;
   void apply_command(const QueueCommand& command) noexcept;
   void loop_back() noexcept;
   void serve_ready() noexcept;
@@ -153,8 +158,8 @@ class alignas(64) ConnectedPort {
   void drop(rte_mbuf* m, Drop reason) noexcept;
 
   // connected_rx.cc
-  [[nodiscard]] Drop check(const SoftConnectedQueue& q, const ConnectedFrame& f,
-                           ConnectedPacket& p) const noexcept;
+  [[nodiscard]] Drop check(SoftConnectedQueue& q, const ConnectedFrame& f,
+                           ConnectedPacket& p) noexcept;
   [[nodiscard]] bool begin(SoftConnectedQueue& q, SendPart part) noexcept;
   void append(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept;
   void deliver(SoftConnectedQueue& q) noexcept;
@@ -175,9 +180,16 @@ class alignas(64) ConnectedPort {
   [[nodiscard]] bool retire(SoftConnectedQueue& q, std::uint32_t una) noexcept;
   void sequence_nak(SoftConnectedQueue& q) noexcept;
   void rnr_nak(SoftConnectedQueue& q, std::uint8_t timer) noexcept;
+  void retry(SoftConnectedQueue& q) noexcept;
   void go_back(SoftConnectedQueue& q, std::uint32_t psn) noexcept;
   void restart_timer(SoftConnectedQueue& q) noexcept;
   void timer(SoftConnectedQueue& q) noexcept;
+
+  // path_migration.cc
+  static void load_alternate(const QueueCommand& command) noexcept;
+  [[nodiscard]] bool migrate(SoftConnectedQueue& q) noexcept;
+  [[nodiscard]] Drop follow(SoftConnectedQueue& q, const ConnectedFrame& f,
+                            std::uint8_t flags) noexcept;
 
   // uc_receiver.cc
   void on_uc_packet(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept;

@@ -52,8 +52,8 @@ void ConnectedPort::receive(rte_mbuf* m, const ConnectedFrame& f, const RxTable&
   on_rc_request(*q, m, p);
 }
 
-Drop ConnectedPort::check(const SoftConnectedQueue& q, const ConnectedFrame& f,
-                          ConnectedPacket& p) const noexcept {
+Drop ConnectedPort::check(SoftConnectedQueue& q, const ConnectedFrame& f,
+                          ConnectedPacket& p) noexcept {
   wire::Bth bth;
   std::memcpy(&bth, f.bytes.data() + f.bth_at, sizeof(bth));
   if (bth.tver() != 0) return Drop::kIbVersion;
@@ -62,9 +62,11 @@ Drop ConnectedPort::check(const SoftConnectedQueue& q, const ConnectedFrame& f,
   if (state == fabric::QueueState::kInit || state == fabric::QueueState::kError)
     return Drop::kIbQueueState;
   if (!wire::pkeys_match(q.pkey(), bth.pkey.host())) return Drop::kIbPkey;
-  if (f.lrh->slid.host() != q.peer_lid ||
-      (f.grh != nullptr && q.global && f.grh->sgid != q.peer_gid))
+  if (q.off_path(f.lrh->slid.host(), bth.flags)) [[unlikely]] {
+    if (const Drop reason = follow(q, f, bth.flags); reason != Drop::kNone) return reason;
+  } else if (f.grh != nullptr && q.path.global && f.grh->sgid != q.path.peer_gid) {
     return Drop::kIbPath;
+  }
 
   const std::size_t payload_at = f.bth_at + sizeof(wire::Bth) + extended_len(bth.opcode);
   if (payload_at + bth.pad() + wire::kIcrcLen > f.end) return Drop::kIbLength;

@@ -188,7 +188,7 @@ rte_mbuf* ConnectedPort::share(rte_mbuf& payload, std::uint32_t head, std::uint3
 Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec) noexcept {
   const std::uint16_t pkey = q.pkey();
   const AhTemplate* ah = nullptr;
-  const AhKind kind = hca_.ahs->view().find(q.ah, ah);
+  const AhKind kind = hca_.ahs->view().find(q.path.ah, ah);
   if (pkey == 0 || kind.head_len == 0) [[unlikely]] {
     datapath_.count_drop(datapath_.table().active() ? Drop::kIbPkey : Drop::kIbPortDown);
     return {};
@@ -200,7 +200,7 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
                                 spec.payload_len + pad + static_cast<std::uint32_t>(wire::kIcrcLen);
   const bool limited = (kind.route & AhKind::kLimited) != 0;
   if (limited &&
-      !hca_.ahs->bucket(q.ah, hca_.worker).take(iba_len, hca_.tsc(), hca_.rate_burst_tsc))
+      !hca_.ahs->bucket(q.path.ah, hca_.worker).take(iba_len, hca_.tsc(), hca_.rate_burst_tsc))
       [[unlikely]]
     return {.blocked = true};
   const std::uint32_t len =
@@ -213,7 +213,7 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
     m = spec.payload_len != 0 ? rte_pktmbuf_alloc(hca_.pool)
                               : alloc_control(hca_.pool, hca_.control_pool);
     if (m == nullptr) [[unlikely]] {
-      if (limited) hca_.ahs->bucket(q.ah, hca_.worker).give_back(iba_len);
+      if (limited) hca_.ahs->bucket(q.path.ah, hca_.worker).give_back(iba_len);
       return {.blocked = true};
     }
     if (spec.whole != nullptr && !local) [[unlikely]]
@@ -232,7 +232,7 @@ Made ConnectedPort::new_frame(const SoftConnectedQueue& q, const FrameSpec& spec
     reinterpret_cast<wire::Grh*>(frame + kLocalHeadLen)
         ->pay_len.set(static_cast<std::uint16_t>(iba_len - sizeof(wire::Lrh) - sizeof(wire::Grh)));
   }
-  const auto flags = static_cast<std::uint8_t>(wire::Bth::kMigReq | pad << 4);
+  const auto flags = static_cast<std::uint8_t>(q.mig_req() | pad << 4);
   *reinterpret_cast<wire::Bth*>(frame + kind.head_len) = {
       .opcode = static_cast<std::uint8_t>(spec.opcode),
       .flags = flags,

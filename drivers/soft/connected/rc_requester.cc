@@ -81,10 +81,7 @@ void ConnectedPort::sequence_nak(SoftConnectedQueue& q) noexcept {
     mark_ready(q);
     return;
   }
-  if (r.retries_left == 0) return fail(q, fabric::QueueError::kRetryExceeded);
-  --r.retries_left;
-  go_back(q, r.una);
-  restart_timer(q);
+  retry(q);
   mark_ready(q);
 }
 
@@ -100,6 +97,18 @@ void ConnectedPort::rnr_nak(SoftConnectedQueue& q, std::uint8_t timer) noexcept 
   // The peer drops all packets behind the oldest until it takes that.
   r.window = 1;
   timers_.arm(q, hca_.tsc() + tsc_of_ns(wire::rnr_timer_ns(timer), config_.tsc_hz));
+}
+
+/// Goes back to the oldest packet without an ACK, over the alternate path if the retries on the path
+/// in use are exhausted. Without one, the queue fails.
+void ConnectedPort::retry(SoftConnectedQueue& q) noexcept {
+  Requester& r = q.requester;
+  if (r.retries_left != 0)
+    --r.retries_left;
+  else if (!migrate(q))
+    return fail(q, fabric::QueueError::kRetryExceeded);
+  go_back(q, r.una);
+  restart_timer(q);
 }
 
 /// Continues sending with `psn`, which is not acknowledged.
@@ -118,8 +127,9 @@ void ConnectedPort::go_back(SoftConnectedQueue& q, std::uint32_t psn) noexcept {
 /// not be sent: a connection that finds no mbufs, or no room on the wire, fails after the same time
 /// as one whose peer is silent, and frees its messages.
 void ConnectedPort::restart_timer(SoftConnectedQueue& q) noexcept {
-  if (q.requester.una == q.requester.end || q.ack_timeout_tsc == 0) return TimerWheel::cancel(q);
-  timers_.arm(q, hca_.tsc() + q.ack_timeout_tsc);
+  if (q.requester.una == q.requester.end || q.path.ack_timeout_tsc == 0)
+    return TimerWheel::cancel(q);
+  timers_.arm(q, hca_.tsc() + q.path.ack_timeout_tsc);
 }
 
 /// Handles an expired deadline: the end of an RNR wait, or an ACK timeout.
@@ -129,10 +139,7 @@ void ConnectedPort::timer(SoftConnectedQueue& q) noexcept {
   mark_ready(q);
   if (std::exchange(r.waiting, false)) return restart_timer(q);
   q.counters.timeouts.add(1);
-  if (r.retries_left == 0) return fail(q, fabric::QueueError::kRetryExceeded);
-  --r.retries_left;
-  go_back(q, r.una);
-  restart_timer(q);
+  retry(q);
 }
 
 }  // namespace ipoib::soft

@@ -8,12 +8,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "drivers/soft/connected/receive_queue.h"
 #include "drivers/soft/connected/timer_wheel.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/connected.h"
 #include "lib/wire/gid.h"
+#include "lib/wire/iba.h"
 
 namespace ipoib::soft {
 
@@ -80,6 +82,36 @@ struct Responder {
   bool skipping = false;  ///< UC: the rest of a lost message is being dropped.
 };
 
+/// A path between the ports of both ends.
+struct QueuePath {
+  fabric::AhIndex ah;
+  std::uint16_t peer_lid;
+  bool global;                    ///< The path uses GRHs; peer_gid is the peer's GID.
+  std::uint64_t ack_timeout_tsc;  ///< 0: no timeout.
+  wire::Gid peer_gid;
+
+  /// True if the peer sends packets with this SLID and GRH over the path; null: no GRH.
+  [[nodiscard]] bool carries(std::uint16_t slid, const wire::Grh* grh) const noexcept {
+    return slid == peer_lid && (grh == nullptr || !global || grh->sgid == peer_gid);
+  }
+};
+inline constexpr QueuePath kNoPath{
+    .ah = fabric::kNoAh, .peer_lid = 0, .global = false, .ack_timeout_tsc = 0, .peer_gid = {}};
+
+/// Address handles of the path in use and of the alternate path; kNoAh: none.
+struct alignas(8) PathHandles {
+  fabric::AhIndex in_use;
+  fabric::AhIndex loaded;
+};
+static_assert(std::atomic<PathHandles>::is_always_lock_free);
+
+/// Source: IBA vol 1 §17.2.8.
+enum class Migration : std::uint8_t {
+  kMigrated,  ///< No alternate path is loaded, or it is in use. MigReq is 1 in packets to the peer.
+  kRearm,     ///< One is loaded. MigReq is 0 in packets to the peer, here and below.
+  kArmed,     ///< A packet of the peer had MigReq 0: it has loaded one, too.
+};
+
 /// Worker lcore, except where a comment says otherwise.
 class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, public Timed {
  public:
@@ -114,6 +146,25 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
     return state_.compare_exchange_strong(from, to, std::memory_order_release,
                                           std::memory_order_relaxed);
   }
+  /// False if a packet has the SLID of the path in use and a MigReq that changes nothing. `flags` is
+  /// the octet of the BTH.
+  [[nodiscard]] bool off_path(std::uint16_t slid, std::uint8_t flags) const noexcept {
+    return ((path_key(slid, flags) ^ expected_key_) & compared_) != 0;
+  }
+  [[nodiscard]] Migration migration() const noexcept { return migration_; }
+  /// Bth::kMigReq or 0: the bit in packets to the peer.
+  [[nodiscard]] std::uint8_t mig_req() const noexcept { return mig_req_; }
+  /// Sets the paths and the state of migration. Management lcore, before the state makes them valid;
+  /// then the worker.
+  void set_paths(QueuePath in_use, QueuePath loaded, Migration to) noexcept {
+    path = in_use;
+    alternate = loaded;
+    migration_ = to;
+    mig_req_ = to == Migration::kMigrated ? wire::Bth::kMigReq : std::uint8_t{0};
+    expected_key_ = path_key(in_use.peer_lid, to == Migration::kArmed ? 0 : wire::Bth::kMigReq);
+    compared_ = path_key(0xffff, to == Migration::kMigrated ? 0 : wire::Bth::kMigReq);
+    handles.store({.in_use = in_use.ah, .loaded = loaded.ah}, std::memory_order_relaxed);
+  }
   /// Any thread. The P_Key as the port's table has it. 0, which matches none: the table does not
   /// have it, or the port is not active.
   [[nodiscard]] std::uint16_t pkey() const noexcept {
@@ -130,17 +181,13 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
   ConnectedPort& port;
   std::uint16_t partition;  ///< P_Key given at creation, even if the port's table lacks it now.
   std::uint16_t send_depth;
-  std::uint16_t peer_lid = 0;
-  bool global = false;  ///< The path uses GRHs; peer_gid is the peer's GID.
   std::uint8_t min_rnr_timer = 0;
   std::uint8_t retry_count = 0;
   std::uint8_t rnr_retry = 0;
-  fabric::AhIndex ah = fabric::kNoAh;
   std::uint32_t peer_qpn = 0;
   std::uint32_t mtu = 0;  ///< Path MTU, octets.
   std::uint32_t max_message = 0;
-  std::uint64_t ack_timeout_tsc = 0;  ///< 0: no timeout.
-  wire::Gid peer_gid{};
+  QueuePath path = kNoPath;  ///< The path in use, which the worker changes: see set_paths().
 
   // The worker reads and writes these.
   Requester requester;
@@ -152,6 +199,7 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
   bool in_ready_list = false;
   bool established = false;             ///< A packet arrived in state kReadyToReceive.
   bool established_unreported = false;  ///< Event to enqueue to management.
+  bool migrated_unreported = false;
   bool error_unreported = false;
   bool closing = false;
 
@@ -159,10 +207,28 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
   std::atomic<fabric::QueueError> error{fabric::QueueError::kNone};
   std::atomic<bool> closed{false};  ///< The worker no longer uses the queue; release store.
   fabric::ConnectedCounters counters;
+  std::atomic<PathHandles> handles{PathHandles{fabric::kNoAh, fabric::kNoAh}};
+  std::atomic<std::uint32_t> loads_taken{0};  ///< Part of `loads`; release store after `handles`.
+
+  QueuePath alternate = kNoPath;  ///< Worker: loaded, and not in use.
+
+  // Management lcore.
+  std::vector<fabric::AhIndex> ahs;            ///< All that the queue may use.
+  fabric::AhIndex known_path = fabric::kNoAh;  ///< The path in use, as its events say.
+  std::uint32_t loads = 0;                     ///< Commands to load an alternate path.
 
  private:
   static std::uint16_t tx(fabric::ConnectedQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
+  /// SLID and MigReq as one word.
+  [[nodiscard]] static constexpr std::uint32_t path_key(std::uint16_t slid,
+                                                        std::uint8_t flags) noexcept {
+    return std::uint32_t{slid} | (std::uint32_t{flags} & std::uint32_t{wire::Bth::kMigReq}) << 16;
+  }
 
+  std::uint32_t expected_key_ = 0;
+  std::uint32_t compared_ = 0;  ///< Mask of the key's bits.
+  Migration migration_ = Migration::kMigrated;
+  std::uint8_t mig_req_ = wire::Bth::kMigReq;
   std::atomic<fabric::QueueState> state_{fabric::QueueState::kInit};
   std::atomic<std::uint16_t> pkey_{0};
 };
