@@ -58,10 +58,12 @@ class MadPort {
   /// Sends a copy of one MAD. Errors: kUnavailable if the queue to the wire is full or the port is
   /// not active; kInvalidArgument for an address that the port cannot send to; kNoResources.
   virtual Status send(const MadAddress& to, std::span<const std::byte, wire::kMadLen> mad) = 0;
+  /// Returns the next MAD. Empty: none has arrived or, while pending(), this call handled or dropped
+  /// a bounded number of MADs itself.
   virtual std::optional<ReceivedMad> receive() = 0;
   /// False: receive() need not be called before the doorbell rings that the device was made with.
   [[nodiscard]] virtual bool polled() const = 0;
-  /// True if receive() would return a MAD. For devices with a doorbell: checked again before sleep.
+  /// True if MADs wait for receive(). For devices with a doorbell: checked again before sleep.
   [[nodiscard]] virtual bool pending() const = 0;
   [[nodiscard]] virtual NamedCounters counters() const = 0;
   /// Reason why MADs to other ports are not sent, for operators; empty: no known problem.

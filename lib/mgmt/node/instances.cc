@@ -104,8 +104,11 @@ void HcaInstance::on_port_change(TimePoint now) {
 
 void HcaInstance::receive(TimePoint now, const NodeClock& clock) {
   const TimePoint begin = clock.now();
+  fabric::MadPort& port = hca->mad_port();
   for (unsigned i = 0; i < kMadsPerTurn && clock.now() - begin <= kMadTimePerTurn; ++i) {
-    const auto mad = hca->mad_port().receive();
+    const auto mad = port.receive();
+    // The port may have used the call for MADs of its own, with others behind them.
+    if (!mad && port.pending()) continue;
     if (!mad) break;
     const auto header = wire::read<wire::MadHdr>(mad->bytes);
     switch (wire::MgmtClass{header->mgmt_class}) {

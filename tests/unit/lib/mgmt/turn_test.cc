@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A turn of the management lcore's loop is bounded, and its time is known.
+#include "drivers/soft/mad_port.h"
 #include "lib/base/log_level.h"
 #include "lib/mgmt/node/turn_times.h"
 #include "tests/support/logged.h"
@@ -54,6 +55,24 @@ TEST_F(TurnTest, P16_HandlesABoundedNumberOfMads) {
   EXPECT_TRUE(node->runner.work_waiting()) << "the loop does not sleep before it has handled all";
   for (int i = 0; i < 3; ++i) node->runner.run_once();
   EXPECT_EQ(hca.unknown_mads - before, kFlood);
+  EXPECT_FALSE(hca.hca->mad_port().pending());
+}
+
+// MADs that the port answers or drops itself leave the turn to the others behind them.
+TEST_F(TurnTest, P16_HandlesMadsBehindThoseOfThePort) {
+  begin(config());
+  HcaInstance& hca = *node->parts->hcas[0];
+  fabric::MadBytes mad{};
+  mad[1] = std::byte{0x3f};
+  const std::uint64_t before = hca.unknown_mads;
+  const auto send = [&](std::uint32_t qpn) {
+    ASSERT_TRUE(hca.hca->mad_port().send({.lid = 1, .qpn = qpn, .pkey = 0xffff}, mad));
+  };
+  constexpr unsigned kDropped = 3 * soft::SoftMadPort::kMadsPerCall;
+  for (unsigned i = 0; i < kDropped; ++i) send(wire::kSmiQpn);  // Only SMPs belong there.
+  send(wire::kGsiQpn);
+  node->runner.run_once();
+  EXPECT_EQ(hca.unknown_mads - before, 1U);
   EXPECT_FALSE(hca.hca->mad_port().pending());
 }
 
