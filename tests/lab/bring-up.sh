@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Three nodes are on a subnet that OpenSM manages. Their links have the attributes of the broadcast group from
-# partitions.conf. At each step saquery and ibroute show the memberships and multicast trees that the nodes report:
-# after the start, after SIGTERM of a multicast router (it has left everything) and after SIGKILL of a node that is none
-# (OpenSM keeps the memberships, and the restarted node takes them over). Hosts reach each other, and multicast between
-# them flows.
-# shows: U-08, U-33
+# partitions.conf, and their ports two LIDs each. At each step saquery and ibroute show the memberships and multicast
+# trees that the nodes report: after the start, after SIGTERM of a multicast router (it has left everything) and after
+# SIGKILL of a node that is none (OpenSM keeps the memberships, and the restarted node takes them over). Hosts reach each
+# other, and multicast between them flows.
+# shows: U-08, U-33, U-41
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -17,8 +17,12 @@ for node in a c; do
   PORT_LINES[$node]=$'multicast-router = true\nlast-member-interval = 0.25'
 done
 NODE_TABLES[b]=$(multicast_route "$GROUP" eth0 ib0)
+LINK_LINES[b]="paths = 2"
 begin=$(now_ms)
-lab_up a b c
+subnet_begin
+sm_start sm H1 -d 0 -l 1  # Each port has two LIDs.
+subnet_up
+nodes_up a b c
 say "simulator, OpenSM, three nodes and their links: $(took "$begin")"
 
 for node in a b c; do
@@ -38,6 +42,18 @@ capture_begin a "$capture"
 for pair in "a b" "b c" "c a"; do
   read -r from to <<<"$pair"
   row "$from to $to" ping_all "$from" "$(host_address "$to")"
+done
+
+# OpenSM names two paths between disjoint LIDs, and node b spreads its flows over them. The other nodes ask for one path.
+own=$(link_field b lid)
+paths() {
+  cli "$1" "show neigh json" | json "[(p['slid'], p['dlid']) for r in d if r['address'] == '10.0.0.$(number_of "$2")'
+    for p in r['paths']]"
+}
+for node in a c; do
+  lid=$(link_field "$node" lid)
+  expect "paths from node b to $node" "$(paths b "$node")" "[($own, $lid), ($((own + 1)), $((lid + 1)))]"
+  expect "path from node $node to b" "$(paths "$node" b)" "[($lid, $own)]"
 done
 
 flow_begin sender b send eth0 5 "$GROUP"
