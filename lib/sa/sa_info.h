@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Counters of the client of the subnet administrator: plain values.
+// Counters of the client of the subnet administrator, and of the embedded one: plain values.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,15 @@ struct ClientCounters {
   std::uint64_t reports_vendor = 0;    ///< Not generic; not passed to the handler.
   std::uint64_t reports_garbled = 0;   ///< Invalid contents; also counted in `malformed`.
   std::uint64_t reports_foreign = 0;   ///< Not from the SA; neither acknowledged nor passed on.
+};
+
+/// SMPs of the embedded administrator to other ports.
+struct SmpCounters {
+  std::uint64_t sent = 0;  ///< Retransmissions included.
+  std::uint64_t resent = 0;
+  std::uint64_t answered = 0;
+  std::uint64_t silent = 0;       ///< Requests without an answer.
+  std::uint64_t send_failed = 0;  ///< The port refused them; retransmitted like lost ones.
 };
 
 }  // namespace ipoib::sa

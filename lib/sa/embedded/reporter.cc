@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/sa/embedded/reporter.h"
 
-#include <algorithm>
-
 namespace ipoib::sa {
 namespace {
 
@@ -22,13 +20,12 @@ wire::SaMad report_of(const wire::Notice& notice, std::uint32_t tid) {
 
 void Reporter::post(const Subscriber& to, const fabric::MadAddress& address,
                     const wire::Notice& notice, TimePoint now) {
-  last_now_ = now;
-  if (waiting_ >= config_.max_waiting) {
+  if (waiting_ >= max_waiting_) {
     ++counters_.dropped;
     return;
   }
   const auto [it, added] = receivers_.try_emplace(to);
-  if (added) turn_.push_back(to);
+  if (added) times_.add(to, now);
   it->second.to = address;
   it->second.queue.push_back(notice);
   ++waiting_;
@@ -37,19 +34,17 @@ void Reporter::post(const Subscriber& to, const fabric::MadAddress& address,
 bool Reporter::acknowledge(const fabric::MadAddress& from, std::uint64_t tid, TimePoint now) {
   const Subscriber who{from.lid, from.qpn};
   const auto it = receivers_.find(who);
-  if (it == receivers_.end() || in_flight_.count(who) == 0 ||
+  if (it == receivers_.end() || !times_.in_flight(who) ||
       it->second.tid != static_cast<std::uint32_t>(tid))
     return false;
-  last_now_ = now;
   ++counters_.acknowledged;
-  in_flight_.erase(who);
+  times_.remove(who, now);
   it->second.queue.pop_front();
   --waiting_;
-  it->second.sent = 0;
   if (it->second.queue.empty())
     receivers_.erase(it);
   else
-    turn_.push_back(who);
+    times_.add(who, now);
   return true;
 }
 
@@ -66,51 +61,32 @@ void Reporter::forget_port(std::uint16_t lid) {
 void Reporter::remove(Iterator it) {
   counters_.dropped += it->second.queue.size();
   waiting_ -= it->second.queue.size();
-  if (in_flight_.erase(it->first) == 0)
-    turn_.erase(std::remove(turn_.begin(), turn_.end(), it->first), turn_.end());
+  times_.remove(it->first);
   receivers_.erase(it);
 }
 
-void Reporter::send_first(Receiver& r, TimePoint now, const MadSender& send) {
+void Reporter::send_first(Receiver& r, bool again, TimePoint now, const MadSender& send) {
   // A restarted administrator must not repeat the IDs that subscribers still remember.
   if (next_tid_ == 0) next_tid_ = static_cast<std::uint32_t>(now.time_since_epoch().count() >> 10);
-  if (r.sent == 0) r.tid = ++next_tid_;
-  r.deadline = now + config_.timeout;
-  if (r.sent++ != 0) ++counters_.resent;
+  if (!again) r.tid = ++next_tid_;
+  if (again) ++counters_.resent;
   ++counters_.sent;
   if (!send(r.to, wire::bytes_of(report_of(r.queue.front(), r.tid)))) ++counters_.send_failed;
 }
 
-std::vector<Subscriber> Reporter::tick(TimePoint now, const MadSender& send) {
-  last_now_ = now;
-  std::vector<Subscriber> due, dead;
-  for (const Subscriber& who : in_flight_)
-    if (receivers_.at(who).deadline <= now) due.push_back(who);
-  for (const Subscriber& who : due) {
-    const auto it = receivers_.find(who);
-    if (it == receivers_.end()) continue;
-    if (it->second.sent <= config_.retries) {
-      send_first(it->second, now, send);
-      continue;
-    }
-    ++counters_.died;
-    dead.push_back(who);
-    remove(it);
-  }
-  while (!turn_.empty() && in_flight_.size() < config_.max_outstanding) {
-    const Subscriber who = turn_.front();
-    turn_.pop_front();
-    in_flight_.insert(who);
-    send_first(receivers_.at(who), now, send);
-  }
+std::vector<Subscriber> Reporter::tick(TimePoint now, const MadSender& sender) {
+  std::vector<Subscriber> dead;
+  times_.tick(
+      now,
+      [&](const Subscriber& who, unsigned sent) {
+        send_first(receivers_.at(who), sent != 0, now, sender);
+      },
+      [&](const Subscriber& who) {
+        ++counters_.died;
+        dead.push_back(who);
+        remove(receivers_.find(who));
+      });
   return dead;
-}
-
-std::optional<TimePoint> Reporter::next_deadline() const {
-  if (!turn_.empty() && in_flight_.size() < config_.max_outstanding) return last_now_;
-  std::optional<TimePoint> next;
-  for (const Subscriber& who : in_flight_) next = earlier(next, receivers_.at(who).deadline);
-  return next;
 }
 
 }  // namespace ipoib::sa

@@ -9,12 +9,12 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/fabric/qp1.h"
 #include "lib/sa/client.h"
+#include "lib/sa/embedded/retransmitter.h"
 #include "lib/sa/embedded/subscriptions.h"
 #include "lib/wire/mad.h"
 #include "lib/wire/notice.h"
@@ -39,7 +39,9 @@ struct ReporterCounters {
 
 class Reporter {
  public:
-  explicit Reporter(const ReporterConfig& config) : config_{config} {}
+  explicit Reporter(const ReporterConfig& config)
+      : max_waiting_{config.max_waiting},
+        times_{config.timeout, config.retries, config.max_outstanding} {}
 
   void post(const Subscriber& to, const fabric::MadAddress& address, const wire::Notice& notice,
             TimePoint now);
@@ -50,33 +52,29 @@ class Reporter {
   void forget(const Subscriber& subscriber);
   void forget_port(std::uint16_t lid);
 
-  /// Sends the Reports that are due. Returns the subscribers found dead.
+  /// Sends Reports that are due, a bounded number of them. Returns the subscribers found dead.
   [[nodiscard]] std::vector<Subscriber> tick(TimePoint now, const MadSender& send);
-  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return times_.next_deadline(); }
 
   [[nodiscard]] const ReporterCounters& counters() const { return counters_; }
   [[nodiscard]] std::size_t waiting() const { return waiting_; }
-  [[nodiscard]] std::size_t outstanding() const { return in_flight_.size(); }
+  [[nodiscard]] std::size_t outstanding() const { return times_.outstanding(); }
 
  private:
   struct Receiver {
     fabric::MadAddress to;
     std::deque<wire::Notice> queue;  ///< The first one is in flight, if any.
     std::uint32_t tid = 0;
-    unsigned sent = 0;  ///< Transmissions of the first one.
-    TimePoint deadline{};
   };
   using Iterator = std::map<Subscriber, Receiver>::iterator;
   void remove(Iterator it);
-  void send_first(Receiver& receiver, TimePoint now, const MadSender& send);
+  void send_first(Receiver& receiver, bool again, TimePoint now, const MadSender& send);
 
-  ReporterConfig config_;
+  std::size_t max_waiting_;
   std::map<Subscriber, Receiver> receivers_;  ///< Subscribers whose queue is not empty.
-  std::set<Subscriber> in_flight_;
-  std::deque<Subscriber> turn_;  ///< Subscribers with notices, none of them in flight.
-  std::size_t waiting_ = 0;      ///< Notices in all queues.
+  Retransmitter<Subscriber> times_;
+  std::size_t waiting_ = 0;  ///< Notices in all queues.
   std::uint32_t next_tid_ = 0;
-  TimePoint last_now_{};
   ReporterCounters counters_;
 };
 

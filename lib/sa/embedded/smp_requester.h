@@ -5,15 +5,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/fabric/qp1.h"
 #include "lib/sa/client.h"
+#include "lib/sa/embedded/retransmitter.h"
+#include "lib/sa/sa_info.h"
 #include "lib/wire/smp.h"
 
 namespace ipoib::sa {
@@ -24,17 +24,10 @@ struct SmpRequesterConfig {
   std::size_t max_outstanding = 256;
 };
 
-struct SmpCounters {
-  std::uint64_t sent = 0;  ///< SMPs, retransmissions included.
-  std::uint64_t resent = 0;
-  std::uint64_t answered = 0;
-  std::uint64_t silent = 0;       ///< Requests without an answer.
-  std::uint64_t send_failed = 0;  ///< The port refused them; retransmitted like lost ones.
-};
-
 class SmpRequester {
  public:
-  explicit SmpRequester(const SmpRequesterConfig& config) : config_{config} {}
+  explicit SmpRequester(const SmpRequesterConfig& config)
+      : times_{config.timeout, config.retries, config.max_outstanding} {}
 
   /// Queues a request to a port. It replaces an earlier one.
   void post(std::uint16_t lid, const wire::Smp& request, TimePoint now);
@@ -44,27 +37,19 @@ class SmpRequester {
   /// The upper half of the transaction ID is not compared, like that of Reports.
   [[nodiscard]] std::optional<wire::Method> take(std::uint16_t lid, const wire::Smp& answer,
                                                  TimePoint now);
-  /// Sends the SMPs that are due. Returns the LIDs of ports that did not answer.
+  /// Sends SMPs that are due, a bounded number of them. Returns the LIDs of ports that did not answer.
   [[nodiscard]] std::vector<std::uint16_t> tick(TimePoint now, const MadSender& send);
-  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return times_.next_deadline(); }
 
   [[nodiscard]] const SmpCounters& counters() const { return counters_; }
-  [[nodiscard]] std::size_t outstanding() const { return in_flight_.size(); }
+  [[nodiscard]] std::size_t outstanding() const { return times_.outstanding(); }
 
  private:
-  struct Request {
-    wire::Smp smp{};
-    unsigned sent = 0;  ///< Transmissions.
-    TimePoint deadline{};
-  };
-  void send(std::uint16_t lid, Request& request, TimePoint now, const MadSender& send);
+  void send(std::uint16_t lid, bool again, TimePoint now, const MadSender& send);
 
-  SmpRequesterConfig config_;
-  std::map<std::uint16_t, Request> requests_;  ///< Key: LID.
-  std::set<std::uint16_t> in_flight_;
-  std::deque<std::uint16_t> turn_;  ///< LIDs of other requests, and of some that were dropped.
+  std::map<std::uint16_t, wire::Smp> requests_;  ///< Key: LID.
+  Retransmitter<std::uint16_t> times_;
   std::uint32_t next_tid_ = 0;
-  TimePoint last_now_{};
   SmpCounters counters_;
 };
 
