@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -51,6 +52,17 @@ constexpr std::uint32_t kChecksBurst = 256;
 constexpr std::size_t kMaxCheckedUsers = 16;
 /// Interval of log lines about records of the SA that are not usable, and about ways that are left.
 constexpr Duration kPathLogInterval = std::chrono::seconds(10);
+/// An SA that has answered no queries for tables is asked for one again after this time.
+constexpr Duration kTablesAgain = std::chrono::minutes(10);
+
+/// True for answers about the path or the port: a query for one path would be answered alike.
+bool says_about_path(const sa::Failure& failure) {
+  if (failure.code != Errc::kRefused) return false;
+  const auto status = wire::MadStatus{failure.status};
+  return status == wire::MadStatus::kSaNoRecords || status == wire::MadStatus::kSaInvalidGid ||
+         status == wire::MadStatus::kSaNoResources;
+}
+
 /// Spacing of paths that are queried again after an event.
 constexpr Duration kRefreshSpacing = std::chrono::milliseconds(2);
 
@@ -329,6 +341,7 @@ fabric::AhIndex PathTable::ah(const wire::Gid& gid) const {
 }
 
 void PathTable::refresh_all(TimePoint now) {
+  tables_again_ = TimePoint::min();
   auto at = now;
   for (auto& [key, p] : paths_) {
     if (p.pinned || p.unused() || p.state != PathState::kReady) continue;
@@ -456,17 +469,70 @@ void PathTable::query_now(Path& p, TimePoint now) {
   }
   p.queried_at = now;
   p.refresh_at = kNever;
+  p.single = !wants_table(p, now);
+  p.table_failed = false;
+  submit(p, now);
+}
+
+void PathTable::submit(Path& p, TimePoint now) {
   ++queries_;
   ++counters_.path_queries;
   const wire::Gid own = actions_.port().gid();
   p.query = sa_.submit(
-      config_.paths == 1 ? sa::find_path(own, p.key.gid, config_.pkey, tclass_)
-                         : sa::find_paths(own, p.key.gid, config_.pkey, tclass_,
-                                          static_cast<std::uint8_t>(config_.paths)),
+      p.single ? sa::find_path(own, p.key.gid, config_.pkey, tclass_)
+               : sa::find_paths(own, p.key.gid, config_.pkey, tclass_,
+                                static_cast<std::uint8_t>(config_.paths)),
       [this, key = p.key](const sa::Outcome& outcome, TimePoint at) {
         on_answer(key, outcome, at);
       },
       now);
+}
+
+/// True if the query is for a table of several paths. While the SA refuses these, one query tries
+/// again from time to time, for a path that works meanwhile.
+bool PathTable::wants_table(const Path& p, TimePoint now) {
+  if (config_.paths == 1) return false;
+  if (!tables_refused_) return true;
+  if (now < tables_again_ || p.state != PathState::kReady) return false;
+  tables_again_ = now + kTablesAgain;
+  return true;
+}
+
+/// True if a query for a table has failed for a reason other than the path itself, so that a query for
+/// one path follows. An SA that answers that one has no tables, or does not name them to this node.
+bool PathTable::asks_for_one(Path& p, const sa::Outcome& outcome, TimePoint now) {
+  if (config_.paths == 1) return false;
+  const bool silent = !outcome && outcome.error().code != Errc::kRefused;
+  if (p.single) {
+    if (silent || !p.table_failed) return false;
+    tables_fail(now);
+    p.refresh_at = tables_again_;
+    return false;
+  }
+  if (outcome) {
+    tables_work(now);
+    return false;
+  }
+  if (outcome.error().code == Errc::kUnavailable || says_about_path(outcome.error())) return false;
+  p.single = p.table_failed = true;
+  return true;
+}
+
+void PathTable::tables_work(TimePoint now) {
+  if (!std::exchange(tables_refused_, false)) return;
+  tables_again_ = TimePoint::min();
+  log(LogArea::kLink, LogLevel::kNotice,
+      "{}: the subnet administrator answers queries for several paths again", config_.name);
+  refresh_all(now);
+}
+
+void PathTable::tables_fail(TimePoint now) {
+  tables_again_ = now + kTablesAgain;
+  if (std::exchange(tables_refused_, true)) return;
+  log(LogArea::kLink, LogLevel::kWarning,
+      "{}: the subnet administrator answers no queries for several paths; the link uses one path "
+      "to each neighbour, and asks for several again in {} minutes",
+      config_.name, std::chrono::duration_cast<std::chrono::minutes>(kTablesAgain).count());
 }
 
 /// Queries the paths whose turn has come.
@@ -550,6 +616,10 @@ void PathTable::on_answer(const PathKey& key, const sa::Outcome& outcome, TimePo
   p->query = sa::kNoTransaction;
   p->answered_at = now;
   --queries_;
+  if (asks_for_one(*p, outcome, now)) {
+    submit(*p, now);
+    return schedule(*p);
+  }
   if (!outcome) {
     on_failure(*p, sa::describe(outcome.error()), now);
   } else if (const auto records = accept(key.gid, *outcome, now); !records) {

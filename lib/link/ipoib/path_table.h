@@ -171,6 +171,8 @@ class PathTable final : public NeighbourPaths {
     wire::IpAddr checked_user;  ///< It gets the messages of checks.
     unsigned silences = 0;      ///< PathChecks::silences() at the last one.
     unsigned turn = 0;          ///< Way of the next message of the link itself.
+    bool single = false;        ///< Its query is for one path.
+    bool table_failed = false;  ///< That query follows one for a table.
     std::uint8_t mtu_code = 0;  ///< 0: not known.
     std::uint8_t lifetime = kUsualLifetime;
     std::uint16_t heard = 0;  ///< Source LID of the host's latest packet; 0: none yet.
@@ -204,6 +206,11 @@ class PathTable final : public NeighbourPaths {
   void query(Path& p, TimePoint now);
   void let_linger(Path& p, TimePoint now);
   void query_now(Path& p, TimePoint now);
+  void submit(Path& p, TimePoint now);
+  [[nodiscard]] bool wants_table(const Path& p, TimePoint now);
+  [[nodiscard]] bool asks_for_one(Path& p, const sa::Outcome& outcome, TimePoint now);
+  void tables_work(TimePoint now);
+  void tables_fail(TimePoint now);
   void query_unasked(TimePoint now);
   void cancel_query(Path& p);
   void on_answer(const PathKey& key, const sa::Outcome& outcome, TimePoint now);
@@ -255,8 +262,10 @@ class PathTable final : public NeighbourPaths {
   TimeOrder<PathKey> settled_claims_;  ///< The answered ones among them.
   RateLimiter checks_limit_;
   LogLimit records_log_, left_log_;
-  std::uint16_t preferred_lid_ = 0;  ///< See prefer_lid().
-  RateLimiter claims_limit_;         ///< Queries for known paths whose GIDs other ports claim.
+  bool tables_refused_ = false;  ///< The SA answers queries for one path, but none for a table.
+  TimePoint tables_again_ = TimePoint::min();  ///< Then one query for a table tries again.
+  std::uint16_t preferred_lid_ = 0;            ///< See prefer_lid().
+  RateLimiter claims_limit_;  ///< Queries for known paths whose GIDs other ports claim.
 };
 
 }  // namespace ipoib::link

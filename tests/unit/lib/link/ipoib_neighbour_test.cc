@@ -2,6 +2,7 @@
 // Address resolution and paths of an IPoIB link.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <initializer_list>
 #include <map>
@@ -10,6 +11,7 @@
 
 #include "lib/link/ipoib/path_table.h"
 #include "lib/wire/iba.h"
+#include "tests/support/logged.h"
 #include "tests/support/sim_ipoib_link.h"
 
 namespace ipoib::link {
@@ -357,6 +359,68 @@ TEST_F(SeveralPaths, U41_RecordsOfATableAreCheckedEach) {
   EXPECT_EQ(b.sink.find(kPeer)->mtu, 1020);
   EXPECT_EQ(b.link.counters().path_records_refused, 1U);
   EXPECT_EQ(b.link.counters().path_failures, 0U);
+}
+
+/// An administrator that has no tables of paths, by refusing them or by silence, is asked for one path,
+/// and for tables again after ten minutes.
+class PathsWithoutTables : public SeveralPaths, public ::testing::WithParamInterface<bool> {
+ protected:
+  PathsWithoutTables() {
+    add_paths({{1, 1}});
+    b.meddle = [this](fabric::ReceivedMad& mad) {
+      auto answer = *wire::read<wire::SaMad>(mad.bytes);
+      if (tables || answer.hdr.mad.method != static_cast<std::uint8_t>(wire::Method::kGetTableResp))
+        return true;
+      answer.hdr.mad.status.set(static_cast<std::uint16_t>(wire::MadStatus::kSaRequestInvalid));
+      mad = {mad.from, {}};
+      static_cast<void>(wire::write(std::span{mad.bytes}, 0, answer));
+      return GetParam();
+    };
+  }
+  /// Lets time pass while the peer answers and a worker sends to it.
+  void run_using(Duration d) {
+    for (const auto end = b.now + d; b.now < end;) {
+      b.receive_arp_reply(hw, "10.0.0.2");
+      if (const auto index = b.sink.index_of(kPeer)) b.sink.used[*index] = b.now;
+      b.run_for(5s);
+    }
+  }
+  [[nodiscard]] std::size_t table_queries() const {
+    return static_cast<std::size_t>(
+        std::ranges::count(b.sa.path_queries, static_cast<std::uint8_t>(wire::Method::kGetTable),
+                           [](const wire::SaMad& query) { return query.hdr.mad.method; }));
+  }
+  bool tables = false;
+};
+INSTANTIATE_TEST_SUITE_P(Sa, PathsWithoutTables, ::testing::Bool(), [](const auto& refuses) {
+  return refuses.param ? "Refuses" : "IsSilent";
+});
+
+TEST_P(PathsWithoutTables, U41_OnePathIsUsed) {
+  const std::string log = logged([&] {
+    b.resolve("10.0.0.2", hw);
+    run_using(20s);
+    const auto other = b.add_host(0xc, 0x51, 24);
+    b.resolve("10.0.0.3", other);
+  });
+  EXPECT_EQ(ways(), std::vector<Lids>(4, Lids{8, 20}));
+  EXPECT_EQ(b.sink.find(kPeer)->mode, table::NeighbourMode::kUd);
+  const auto line = log.find("answers no queries for several paths");
+  ASSERT_NE(line, std::string::npos) << log;
+  EXPECT_EQ(log.find("answers no queries", line + 1), std::string::npos) << "once";
+  EXPECT_EQ(table_queries(), GetParam() ? 1U : 5U) << "the second neighbour costs none";
+}
+
+TEST_P(PathsWithoutTables, U41_TablesAreTriedAgain) {
+  b.resolve("10.0.0.2", hw);
+  run_using(20s);
+  const auto before = table_queries();
+  run_using(9min);
+  EXPECT_EQ(table_queries(), before);
+  tables = true;
+  run_using(2min);
+  EXPECT_GT(table_queries(), before);
+  EXPECT_EQ(b.row("10.0.0.2").paths.size(), 2U);
 }
 
 /// Messages of the link itself take the paths in turn.
