@@ -67,6 +67,30 @@ TEST_F(CmManager, DisconnectAndTimeWait) {
   EXPECT_EQ(a.manager.size() + b.manager.size(), 0U);
 }
 
+/// A REQ may have any ACK time-out; 31 stands for 2.4 hours.
+TEST_F(CmManager, C16_TheTimeWaitOfAPeersRequestIsBounded) {
+  struct Row {
+    std::uint8_t ack_timeout;
+    std::uint8_t lifetime;
+  };
+  for (const Row& row : {Row{0, 0}, Row{1, 0}, Row{17, 16}, Row{20, 19}, Row{31, 19}}) {
+    ConnectParams p = params();
+    p.primary.set_ack_timeout(row.ack_timeout);
+    a.handle = a.manager.connect(p, a, now).value();
+    carry();
+    ASSERT_TRUE(b.manager.accept(b.handle, answer(), now));
+    carry();
+    ASSERT_TRUE(a.manager.confirm(a.handle, now));
+    carry();
+    ASSERT_TRUE(a.manager.disconnect(a.handle, now));
+    carry();
+    EXPECT_EQ(b.manager.next_deadline(), now + 2 * time_of(row.lifetime)) << +row.ack_timeout;
+    run_out(b);
+    run_out(a);
+    EXPECT_EQ(a.manager.size() + b.manager.size(), 0U) << +row.ack_timeout;
+  }
+}
+
 TEST_F(CmManager, C16_ADisconnectThatIsNeverAnsweredEndsToo) {
   establish();
   ASSERT_TRUE(a.manager.disconnect(a.handle, now));
