@@ -74,7 +74,7 @@ struct CreatedGroupTest : NodeTest {
   }
 };
 
-TEST_F(CreatedGroupTest, U38_TheGlobalRouteIsThatOfTheConfiguration) {
+TEST_F(CreatedGroupTest, U38_U42_TheGlobalRouteIsThatOfTheConfiguration) {
   const link::LinkParameters parameters = create(9);
   EXPECT_EQ(parameters.tclass, 0x28);
   EXPECT_EQ(parameters.flow_label, 0x12345U);
@@ -82,7 +82,7 @@ TEST_F(CreatedGroupTest, U38_TheGlobalRouteIsThatOfTheConfiguration) {
 }
 
 // With a hop limit of 0 the packets of a larger scope would stay within the IB subnet.
-TEST_F(CreatedGroupTest, U38_TheHopLimitOfALargerScopeCrossesRoutersByDefault) {
+TEST_F(CreatedGroupTest, U38_U42_TheHopLimitOfALargerScopeCrossesRoutersByDefault) {
   EXPECT_EQ(create({}).hop_limit, 64);
 }
 
