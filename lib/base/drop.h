@@ -66,6 +66,7 @@ enum class Drop : std::uint8_t {
   kIpMulticastRpf,        ///< Multicast that did not arrive on the interface towards its source.
   kIpBroadcast,           ///< Directed or limited broadcast, not forwarded.
   kIpSourceRoute,         ///< IPv4 source route, which this router does not follow.
+  kIpOption,              ///< An IPv4 option that routers drop.
   kIpNoRoute,
   kIpBlackhole,
   kIpTtlExceeded,  ///< TTL or hop limit.
@@ -75,6 +76,7 @@ enum class Drop : std::uint8_t {
   kIpFragmentTimeout,  ///< To this node: the rest of its packet did not arrive in time.
   kIpFragmentLimit,  ///< To this node: its sender, or all of them, have too many unfinished packets.
   kIp6PayloadLength,  ///< Payload length beyond the packet, or none (jumbogram).
+  kIp6Extension,      ///< An IPv6 extension header that routers drop.
   kIp6Scope,          ///< Link-local source or destination, which must not leave its link.
   kIp6LinkMtu,        ///< The egress link carries less than the 1280 octets of IPv6.
   kIp6Unsupported,    ///< IPv6 does not run on the egress interface.
@@ -155,6 +157,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ip_multicast_rpf",
                                                                         "ip_broadcast",
                                                                         "ip_source_route",
+                                                                        "ip_option",
                                                                         "ip_no_route",
                                                                         "ip_blackhole",
                                                                         "ip_ttl_exceeded",
@@ -164,6 +167,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ip_fragment_timeout",
                                                                         "ip_fragment_limit",
                                                                         "ip6_payload_length",
+                                                                        "ip6_extension",
                                                                         "ip6_scope",
                                                                         "ip6_link_mtu",
                                                                         "ip6_unsupported",

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fwd/ip4_input.h"
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
 namespace ipoib::fwd {
 namespace {
 
@@ -17,22 +21,47 @@ constexpr bool may_lack_source(const Ipv4Hdr& hdr, std::uint32_t dst) {
   return hdr.protocol == static_cast<std::uint8_t>(wire::IpProto::kIgmp) && dst >> 28 == 0xe;
 }
 
-/// True if a checked header has a source route option.
-bool has_source_route(const Ipv4Hdr& hdr) noexcept {
-  constexpr std::uint8_t kEndOfList = 0, kNop = 1, kLoose = 131, kStrict = 137;
+/// Answer of this router to each option: kNone passes it on as it came. RFC 7126 names the options
+/// that routers drop by default, obsolete ones and those for experiments among them; unknown ones pass
+/// (RFC 1812 §4.2.2.1). Source: RFC 7126 §4.
+constexpr std::array<Drop, 256> kOptionDrops = [] {
+  constexpr std::uint8_t kRecordRoute = 7, kProbeMtu = 11, kReplyMtu = 12, kTimestamp = 68,
+                         kTraceroute = 82, kStreamId = 136, kVisa = 142, kExtendedProtocol = 145,
+                         kAddressExtension = 147, kMultiDestination = 149, kPacketState = 151,
+                         kUpstreamMulticast = 152;
+  constexpr std::uint8_t kExperiments[] = {30, 94, 158, 222};  // RFC 4727 §3.1
+  constexpr std::uint8_t kLooseRoute = 131, kStrictRoute = 137;
+  std::array<Drop, 256> drops{};
+  drops.fill(Drop::kNone);
+  for (const std::uint8_t type :
+       {kRecordRoute, kProbeMtu, kReplyMtu, kTimestamp, kTraceroute, kStreamId, kVisa,
+        kExtendedProtocol, kAddressExtension, kMultiDestination, kPacketState, kUpstreamMulticast})
+    drops[type] = Drop::kIpOption;
+  for (const std::uint8_t type : kExperiments) drops[type] = Drop::kIpOption;
+  drops[kLooseRoute] = drops[kStrictRoute] = Drop::kIpSourceRoute;
+  return drops;
+}();
+
+/// Returns the reason why the options of a checked header keep the packet from its way, else kNone. A
+/// source route is the reason even behind another option. An invalid length ends the list.
+Drop check_options(const Ipv4Hdr& hdr) noexcept {
+  constexpr std::uint8_t kEndOfList = 0, kNop = 1;
   const auto* const octets = reinterpret_cast<const std::uint8_t*>(&hdr);
   const std::size_t end = hdr.header_len();
+  Drop reason = Drop::kNone;
   for (std::size_t at = sizeof(Ipv4Hdr); at < end && octets[at] != kEndOfList;) {
-    if (octets[at] == kLoose || octets[at] == kStrict) return true;
+    const Drop drop = kOptionDrops[octets[at]];
+    if (drop == Drop::kIpSourceRoute) return drop;
+    if (drop != Drop::kNone) reason = drop;
     if (octets[at] == kNop) {
       ++at;
       continue;
     }
     const std::size_t len = at + 1 < end ? octets[at + 1] : 0;
-    if (len < 2) break;  // the rest of the list is invalid
+    if (len < 2) break;
     at += len;
   }
-  return false;
+  return reason;
 }
 
 }  // namespace
@@ -52,14 +81,17 @@ Drop Ip4Input::check_header(const rte_mbuf* m) noexcept {
 }
 
 bool Ip4Input::admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) noexcept {
-  if (const Drop reason = check_header(m); reason != Drop::kNone) {
-    bin.add(m, reason);
+  if (const Drop fault = check_header(m); fault != Drop::kNone) {
+    bin.add(m, fault);
     return false;
   }
   const std::uint16_t total_len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->total_len.host();
   if (total_len != m->pkt_len) trim(m, total_len);
-  if (!has_source_route(*rte_pktmbuf_mtod(m, const Ipv4Hdr*))) return true;
-  if (c.filter.accepts<true>(m, in.iface, FilterDirection::kIn))
+  const Drop reason = check_options(*rte_pktmbuf_mtod(m, const Ipv4Hdr*));
+  if (reason == Drop::kNone) return true;
+  if (reason != Drop::kIpSourceRoute)
+    bin.add(m, reason);
+  else if (c.filter.accepts<true>(m, in.iface, FilterDirection::kIn))
     c.punt.icmp_error(in, m, Drop::kIpSourceRoute,
                       wire::unreachable4(wire::IcmpUnreachable::kSourceRouteFailed));
   else
@@ -104,8 +136,7 @@ void Ip4Input::broadcast(const Context& c, rte_mbuf* m, Burst& groups, DropBin& 
       return groups.push(m);
   }
   Drop reason = check_header(m);
-  if (reason == Drop::kNone && has_source_route(*rte_pktmbuf_mtod(m, const Ipv4Hdr*)))
-    reason = Drop::kIpSourceRoute;
+  if (reason == Drop::kNone) reason = check_options(*rte_pktmbuf_mtod(m, const Ipv4Hdr*));
   if (reason == Drop::kNone) {
     const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
     const std::uint32_t dst = hdr.dst.host();

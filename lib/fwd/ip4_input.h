@@ -20,9 +20,9 @@ namespace ipoib::fwd {
 /// Shape:  room for all packets in both; order is kept within each.
 /// Errors: kIpRunt, kIpVersion, kIpHeaderLength, kIpTotalLength, kIpChecksum, kIpMartianSource,
 ///         kIpMartianDestination, kIpBroadcast, kIpSourceRoute (unicast: its sender gets an ICMP
-///         error, unless rules drop the packet: kIpFilter). Other options are not checked: record
-///         route and time stamp stay unchanged.
-/// Source: RFC 1812 §5.2.2, §5.3.7, §5.3.13; RFC 7126 §4.3, §4.4; RFC 3927 §7; RFC 6890.
+///         error, unless rules drop the packet: kIpFilter), kIpOption. Options that pass stay
+///         unchanged.
+/// Source: RFC 1812 §5.2.2, §5.3.7; RFC 7126 §4; RFC 3927 §7; RFC 6890.
 class Ip4Input {
  public:
   Ip4Input(Context& c, const Ingress& in, Ip4Burst& out, Burst& groups, DropBin& bin) noexcept

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fwd/ip6_input.h"
 
+#include <array>
+#include <cstddef>
+#include <cstring>
+
 #include "lib/base/contract.h"
+#include "lib/fwd/filter/upper_header.h"
 #include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
 #include "lib/fwd/ip_trim.h"
@@ -82,6 +87,65 @@ void special_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out,
                     wire::unreachable6(wire::Icmp6Unreachable::kBeyondScope));
 }
 
+enum class Extension : std::uint8_t {
+  kNone,     ///< An upper layer, or nothing that this node can read beyond.
+  kOptions,  ///< Hop-by-hop or destination options, or alike: passes.
+  kRouting,
+  kFragment,
+  kAuthentication,
+  kDropped,  ///< For experiments.
+};
+
+/// Source: RFC 9288 §3.4; the numbers are those of the registry "IPv6 Extension Header Types".
+constexpr std::array<Extension, 256> kExtensions = [] {
+  constexpr std::uint8_t kDestinationOptions = 60, kMobility = 135, kHostIdentity = 139,
+                         kShim6 = 140;
+  std::array<Extension, 256> extensions{};
+  extensions.fill(Extension::kNone);
+  for (const std::uint8_t type : {kHopByHop, kDestinationOptions, kMobility, kHostIdentity, kShim6})
+    extensions[type] = Extension::kOptions;
+  extensions[43] = Extension::kRouting;
+  extensions[44] = Extension::kFragment;
+  extensions[51] = Extension::kAuthentication;
+  extensions[253] = extensions[254] = Extension::kDropped;
+  return extensions;
+}();
+
+/// True for routing headers that leave their domain by mistake or as an attack: types 0 (source
+/// routes), 1 (Nimrod), 3 (RPL), and those for experiments. Types 2 (mobility) and 4 (segments) pass,
+/// as do unknown ones. Source: RFC 9288 §3.4.2, RFC 5095 §4.
+constexpr bool is_dropped_routing(std::uint8_t type) {
+  return type == 0 || type == 1 || type == 3 || type == 253 || type == 254;
+}
+
+/// Walks the extension headers of a checked packet whose first one is in kExtensions, as far as filter
+/// rules would. The rest of the chain is for the destination, and for the rules. Later fragments have
+/// data behind their header.
+[[gnu::noinline]] Drop check_extensions(const rte_mbuf* m) noexcept {
+  const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
+  const std::uint32_t end = sizeof(Ipv6Hdr) + hdr.payload_len.host();
+  std::uint32_t at = sizeof(Ipv6Hdr);
+  std::uint8_t next = hdr.next_header;
+  for (unsigned n = 0;; ++n) {
+    const Extension extension = kExtensions[next];
+    if (extension == Extension::kDropped) return Drop::kIp6Extension;
+    if (extension == Extension::kNone || n == kMaxExtensions || at + 8 > end) return Drop::kNone;
+    std::array<std::uint8_t, 4> copy;
+    const void* const header = rte_pktmbuf_read(m, at, sizeof(copy), copy.data());
+    std::memcpy(copy.data(), header, sizeof(copy));
+    const std::uint8_t len = copy[1];
+    if (extension == Extension::kRouting && is_dropped_routing(copy[2])) return Drop::kIp6Extension;
+    if (extension == Extension::kFragment) {
+      constexpr unsigned kOffsetMask = 0xfff8;
+      if (((copy[2] * 256U + copy[3]) & kOffsetMask) != 0) return Drop::kNone;
+      at += 8;
+    } else {
+      at += extension == Extension::kAuthentication ? (len + 2U) * 4 : (len + 1U) * 8;
+    }
+    next = copy[0];
+  }
+}
+
 }  // namespace
 
 void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, LinkCast cast,
@@ -99,6 +163,8 @@ void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, L
     reason = check_addresses(hdr);
     if (reason == Drop::kNone && is_own_source(c, in, m)) [[unlikely]]
       reason = Drop::kIpMartianSource;
+    if (reason == Drop::kNone && kExtensions[hdr.next_header] != Extension::kNone) [[unlikely]]
+      reason = check_extensions(m);
     if (reason == Drop::kNone && !forwarding && !is_neighbour_discovery(m)) [[unlikely]]
       reason = Drop::kForwardingStopped;
     const bool group = wire::is_multicast(hdr.dst);

@@ -18,10 +18,11 @@ enum class LinkCast : std::uint8_t { kUnicast, kMulticast };
 /// punted. While forwarding is off, only neighbour discovery passes.
 ///
 /// Shape:  room for all packets in both; order is kept within each.
-/// Errors: kIpRunt, kIpVersion, kIp6PayloadLength, kIpMartianSource, kIpMartianDestination,
-///         kIp6Scope, kIpFilter (link-local ones for this node or to be forwarded), kIpBroadcast
-///         (unicast by link-layer multicast), kForwardingStopped, and those of ip6_deliver.
-/// Source: RFC 8200 §3; RFC 4291 §2.5 to §2.7; RFC 2675 (jumbograms are not accepted).
+/// Errors: kIpRunt, kIpVersion, kIp6PayloadLength, kIp6Extension, kIpMartianSource,
+///         kIpMartianDestination, kIp6Scope, kIpFilter (link-local ones for this node or to be
+///         forwarded), kIpBroadcast (unicast by link-layer multicast), kForwardingStopped, and
+///         those of ip6_deliver.
+/// Source: RFC 8200 §3; RFC 9288 §3.4; RFC 4291 §2.5 to §2.7; RFC 2675 (jumbograms are not accepted).
 void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, LinkCast cast,
                bool forwarding, Ip6Burst& out, Burst& groups) noexcept;
 

@@ -2,6 +2,8 @@
 // Packets that the input stages accept or drop: eth_input, ipoib_input, ip4_input.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "lib/fwd/ip4_header.h"
 #include "tests/support/worker_fixture.h"
 
@@ -324,14 +326,40 @@ TEST_F(Ip4Input, SourceRoutesToGroupsAreDropped) {
   EXPECT_TRUE(punted().empty());
 }
 
-/// Record route and time stamp are optional (RFC 1812 §5.3.13.5, §5.3.13.6). Octets of an address
-/// among their data are not options, nor are octets after the end of the list.
-TEST_F(Ip4Input, OtherOptionsPassAsTheyCame) {
-  const std::vector<std::vector<int>> lists = {{7, 11, 8, 131, 137, 1, 1, 0, 0, 0, 0, 0},
-                                               {68, 12, 13, 0, 131, 7, 4, 9, 137, 7, 4, 9},
+/// Every option that RFC 7126 §4 names, and unknown ones: either it passes as it came, in unicast and to
+/// groups, or it is dropped, also behind other options.
+TEST_F(Ip4Input, P05_OptionsPassOrAreDroppedByType) {
+  const std::set<int> dropped = {7,   11,  12,  30,  68,  82,  94,  136,
+                                 142, 145, 147, 149, 151, 152, 158, 222};
+  std::uint64_t n = 0;
+  for (int type = 2; type < 256; ++type) {
+    if (type == 131 || type == 137) continue;
+    Bytes options;
+    for (const int octet : {1, 130, 3, 0, type, 4, 0, 0}) options.push_back(std::byte(octet));
+    const Ip4 packet{.options = options};
+    feed(kEth0, to_eth0(packet.bytes()));
+    if (dropped.contains(type)) {
+      EXPECT_EQ(drops(kEth0, Drop::kIpOption), ++n) << type;
+      feed(kEth0, ethernet(kBroadcastMac, mac(0x10), 0x0800,
+                           Ip4{.dst = "239.1.2.3", .options = options}.bytes()));
+      EXPECT_EQ(drops(kEth0, Drop::kIpOption), ++n) << type;
+      EXPECT_TRUE(sent_by_link(kIb0).empty()) << type;
+    } else {
+      EXPECT_EQ(only_sent_by_link(kIb0).bytes, to_link(forwarded(packet))) << type;
+    }
+  }
+  EXPECT_TRUE(punted().empty()) << "no error is sent about them";
+  EXPECT_EQ(all_drops(), n);
+}
+
+/// Octets of an address among the data of an option are not options, nor are octets after the end of
+/// the list or behind an invalid length.
+TEST_F(Ip4Input, DataOfOptionsAreNoOptions) {
+  const std::vector<std::vector<int>> lists = {{130, 11, 8, 131, 137, 1, 7, 0, 0, 0, 0, 0},
+                                               {148, 12, 13, 0, 131, 7, 4, 9, 137, 7, 68, 9},
                                                {0, 131, 7, 4},
-                                               {7, 1, 131, 7},
-                                               {1, 1, 1, 7}};
+                                               {130, 1, 131, 7},
+                                               {1, 1, 1, 130}};
   for (const auto& list : lists) {
     Bytes options;
     for (const int octet : list) options.push_back(std::byte(octet));

@@ -2,10 +2,13 @@
 // IPv6 through the worker: ip6_input, ip6_local, ip_route, ip_output.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <initializer_list>
+#include <iterator>
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "tests/support/worker_fixture.h"
 
@@ -66,6 +69,61 @@ class Ip6Test : public WorkerFixture {
     return p;
   }
 };
+
+/// An extension header of 8 octets: its type, and octets 2 to 7.
+struct Extension6 {
+  std::uint8_t type;
+  std::initializer_list<std::uint8_t> body = {};
+};
+Ip6 extended(std::initializer_list<Extension6> headers, std::uint8_t last = 17) {
+  Ip6 packet{.next_header = last};
+  for (auto it = std::rbegin(headers); it != std::rend(headers); ++it) {
+    Bytes header(8);
+    header[0] = std::byte{packet.next_header};
+    std::ranges::transform(it->body, header.begin() + 2,
+                           [](std::uint8_t o) { return std::byte{o}; });
+    packet.body.insert(packet.body.begin(), header.begin(), header.end());
+    packet.next_header = it->type;
+  }
+  return packet;
+}
+constexpr std::uint8_t kHop = 0, kRouting = 43, kFragment = 44, kDestination = 60;
+
+TEST_F(Ip6Test, P05_ExtensionHeadersPassAsTheyCame) {
+  const std::vector<Ip6> packets = {
+      extended({{kHop}}),
+      extended({{kDestination}}),
+      extended({{135}}),
+      extended({{139}}),
+      extended({{140}}),
+      extended({}, 50),
+      extended({{kHop}, {kDestination}, {kRouting, {2, 1}}, {kFragment, {0, 1}}}),
+      extended({{kRouting, {4, 1}}}),
+      extended({{kFragment, {0, 8}}}, 253),
+      extended({{kHop}, {60}, {60}, {60}, {60}, {60}, {60}, {60}, {60}, {60}}),
+      {.body = Bytes(7), .next_header = kDestination},
+      {.body = Bytes(8, std::byte{200}), .next_header = kDestination},
+  };
+  for (const Ip6& packet : packets) {
+    feed(packet);
+    EXPECT_EQ(only_sent_by_link(kIb0).bytes, link6(forwarded(packet))) << &packet - packets.data();
+  }
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+TEST_F(Ip6Test, P05_ExtensionHeadersAreDroppedByType) {
+  for (const std::uint8_t type : std::initializer_list<std::uint8_t>{0, 1, 3, 253, 254}) {
+    expect_dropped(extended({{kRouting, {type, 1}}}), Drop::kIp6Extension, "routing header");
+    expect_dropped(extended({{kHop}, {kFragment, {0, 1}}, {kRouting, {type}}}), Drop::kIp6Extension,
+                   "routing header behind others");
+  }
+  expect_dropped(extended({}, 253), Drop::kIp6Extension, "for experiments");
+  expect_dropped(extended({{kDestination}}, 254), Drop::kIp6Extension, "for experiments");
+  Ip6 group = extended({{kRouting, {0, 1}}});
+  group.dst = "ff0e::1";
+  feed(kEth0, group_frame6(group));
+  EXPECT_EQ(drops(kEth0, Drop::kIp6Extension), 13U);
+}
 
 TEST_F(Ip6Test, P05_U12_ForwardsBetweenEthernetAndIpoib) {
   const Ip6 there{.flow = 0xabcde};

@@ -272,8 +272,9 @@ TEST_F(IpFilter, P23_Ip6HeadersAreLookedThrough) {
     const bool pass = message == other;
     EXPECT_EQ(passes6(0, joined({extension(kUdp, 8), message})), pass);
     EXPECT_EQ(passes6(kDestination, joined({extension(kUdp, 24), message})), pass);
-    EXPECT_EQ(passes6(kRouting, joined({extension(kDestination, 24), extension(kUdp, 8), message})),
-              pass);
+    Bytes routing = extension(kDestination, 24);
+    routing[2] = std::byte{4};  // Routers drop other types.
+    EXPECT_EQ(passes6(kRouting, joined({routing, extension(kUdp, 8), message})), pass);
     Bytes authentication = extension(kUdp, 24);
     authentication[1] = std::byte{4};  // words, less two
     EXPECT_EQ(passes6(kAuthentication, joined({authentication, message})), pass);
