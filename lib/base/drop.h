@@ -65,6 +65,7 @@ enum class Drop : std::uint8_t {
   kIpMulticast,           ///< Multicast without a route.
   kIpMulticastRpf,        ///< Multicast that did not arrive on the interface towards its source.
   kIpBroadcast,           ///< Directed or limited broadcast, not forwarded.
+  kIpBroadcastLimit,      ///< Directed broadcasts beyond the limit of a worker.
   kIpSourceRoute,         ///< IPv4 source route, which this router does not follow.
   kIpOption,              ///< An IPv4 option that routers drop.
   kIpNoRoute,
@@ -156,6 +157,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ip_multicast",
                                                                         "ip_multicast_rpf",
                                                                         "ip_broadcast",
+                                                                        "ip_broadcast_limit",
                                                                         "ip_source_route",
                                                                         "ip_option",
                                                                         "ip_no_route",

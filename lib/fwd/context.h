@@ -29,6 +29,25 @@
 
 namespace ipoib::fwd {
 
+/// Limit of directed broadcasts that one worker forwards, because all hosts of a link receive each.
+class BroadcastLimit {
+ public:
+  static constexpr std::uint32_t kPerSecond = 100;
+
+  /// `now_s`: Context::now_s.
+  [[nodiscard]] bool allow(std::uint32_t now_s) noexcept {
+    if (now_s != second_) {
+      second_ = now_s;
+      n_ = 0;
+    }
+    return n_ < kPerSecond && ++n_ != 0;
+  }
+
+ private:
+  std::uint32_t second_ = 0;
+  std::uint32_t n_ = 0;  ///< Broadcasts in that second.
+};
+
 struct Context {
   Context(const WorkerConfig& config, std::unique_ptr<table::NeighbourTable> cache,
           std::unique_ptr<table::DeliveryTable> delivery_table)
@@ -69,6 +88,7 @@ struct Context {
   std::uint64_t (*tsc)() noexcept;  ///< Copy of WorkerConfig::tsc; see now_tsc().
   double ns_per_cycle;
   std::uint32_t now_s = 0;  ///< Seconds since the process started; set once a loop.
+  BroadcastLimit broadcasts;
 
   /// Indexed by InterfaceId; the last element is for packets without an ingress interface.
   std::vector<InterfaceCounters> counters;

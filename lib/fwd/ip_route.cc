@@ -242,8 +242,8 @@ template <class V>
   rte_mbuf* const m = pkts.pkts[i];
   NextHop hop = next_hop_of<V>(c, index, m);
   // Management makes a broadcast address a neighbour, with the link-layer address of all hosts.
-  if (hop.kind == NextHopKind::kBroadcast && may_broadcast(c, in, hop))
-    hop.kind = NextHopKind::kConnected;
+  const bool broadcast = hop.kind == NextHopKind::kBroadcast && may_broadcast(c, in, hop);
+  if (broadcast) hop.kind = NextHopKind::kConnected;
   if (hop.kind != NextHopKind::kConnected && hop.kind != NextHopKind::kGateway) {
     not_forwarded<V>(c, in, m, hop, bin);
     return nullptr;
@@ -253,6 +253,10 @@ template <class V>
       !c.filter.accepts<V::kV4>(m, neighbour != nullptr ? neighbour->iface : hop.iface,
                                 FilterDirection::kOut)) [[unlikely]] {
     bin.add(m, Drop::kIpFilter);
+    return nullptr;
+  }
+  if (broadcast && ttl == Ttl::kDecrement && !c.broadcasts.allow(c.now_s)) {
+    bin.add(m, Drop::kIpBroadcastLimit);
     return nullptr;
   }
   if (neighbour != nullptr && neighbour->state == NeighbourState::kValid) return neighbour;

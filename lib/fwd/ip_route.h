@@ -22,8 +22,8 @@ enum class Ttl : std::uint8_t {
 /// them (InterfaceEntry::directed_broadcast) and is not their ingress.
 ///
 /// Errors: kIpFilter, kIpNoRoute, kIpBlackhole, kIpTtlExceeded, kLinkDown, kNeighbourFailed, kNeighbourGone;
-///         IPv4: kIpBroadcast; IPv6: kLocalUnsupported (a tentative address), those of ip6_deliver;
-///         those of IpOutput and Punt.
+///         IPv4: kIpBroadcast, kIpBroadcastLimit; IPv6: kLocalUnsupported (a tentative address),
+///         those of ip6_deliver; those of IpOutput and Punt.
 void ip4_route(Context& c, const Ingress& in, Ip4Burst& pkts, Ttl ttl) noexcept;
 void ip6_route(Context& c, const Ingress& in, Ip6Burst& pkts, Ttl ttl) noexcept;
 

@@ -497,6 +497,26 @@ TEST_F(Ip4Route, U03_DirectedBroadcastNeverReturnsToItsLink) {
   punted();
 }
 
+/// All hosts of a link receive each of them.
+TEST_F(Ip4Route, U03_DirectedBroadcastsHaveALimit) {
+  set_neighbour(0, ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef));
+  entries[kIb0].directed_broadcast = true;
+  set_neighbour(4, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
+  constexpr std::uint64_t kLimit = BroadcastLimit::kPerSecond, kPackets = 2 * kLimit + 20;
+  std::uint64_t sent = 0;
+  for (std::uint64_t i = 0; i < kPackets; ++i) {
+    feed({.dst = "10.0.255.255"});
+    sent += sent_by_link(kIb0).size();
+  }
+  EXPECT_GE(sent, kLimit);
+  EXPECT_LE(sent, 2 * kLimit) << "a second may end meanwhile";
+  EXPECT_EQ(drops(kEth0, Drop::kIpBroadcastLimit), kPackets - sent);
+  const Ip4 unicast{};
+  feed(unicast);
+  EXPECT_EQ(only_sent_by_link(kIb0).bytes, to_link(forwarded(unicast)))
+      << "others are not concerned";
+}
+
 class Ip4RouteNeighbours : public WorkerFixture {
  protected:
   void start_with_neighbour() {
