@@ -4,6 +4,7 @@
 
 #include <array>
 #include <deque>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -187,6 +188,70 @@ TEST_F(ConnectedTest, C10_OwnMessagesGoByUd) {
   loop();
   ASSERT_EQ(sent_by_link(kIb0).size(), 1U);
   EXPECT_TRUE(queues[0].sent.empty());
+}
+
+/// IPv6 and neighbour discovery arrive by the connection as by UD. Packets leave by it, and this node's
+/// own neighbour discovery by UD.
+TEST_F(ConnectedTest, C10_Ip6AndNeighbourDiscoveryAreTakenByEveryMode) {
+  start_with_neighbours();
+  set_neighbour(5, eth_neighbour(kEth0, "fd00:1::10", mac(0x10)));
+  set_neighbour(6, connected("fd00:a::2", queues[0]));
+  set_delivery(kIb0, "fe80::b0", true, 0);
+  loop();
+  const Ip6 in{.src = "fd00:a::2", .dst = "fd00:1::10"};
+  arrive(encapsulated(0x86dd, in.bytes()));
+  receive(kIb0, encapsulated(0x86dd, in.bytes()));
+  const Ip6 out{};
+  receive(kEth0, to_eth0_6(out.bytes()));
+  loop();
+  const Bytes frame = ethernet(mac(0x10), mac(0xa0), 0x86dd, forwarded(in));
+  EXPECT_EQ(sent_by_port(kEth0), (Frames{frame, frame}));
+  ASSERT_EQ(queues[0].sent.size(), 1U);
+  EXPECT_TRUE(sent_by_link(kIb0).empty());
+
+  for (const std::uint8_t type : std::initializer_list<std::uint8_t>{135, 136}) {
+    const Ip6 nd{.src = "fe80::2",
+                 .dst = "fe80::b0",
+                 .hop_limit = 255,
+                 .body = icmp6(type, 40),
+                 .next_header = 58};
+    arrive(encapsulated(0x86dd, nd.bytes()));
+    loop();
+    const Punted p = only_punted();
+    EXPECT_EQ(p.message.kind, msg::Up::Kind::kNd);
+    EXPECT_EQ(p.bytes, nd.bytes());
+  }
+  msg::Down own{};
+  own.kind = msg::Down::Kind::kSendRaw;
+  own.iface = kIb0;
+  own.mbuf = mbuf(encapsulated(0x86dd, Bytes(72)));
+  fabric::meta_of(own.mbuf).tx = {.ah = 9, .qpn = 0xffffff, .iface = 0, .connected = false};
+  send_down(own);
+  loop();
+  EXPECT_EQ(sent_by_link(kIb0).size(), 1U);
+  EXPECT_EQ(queues[0].sent.size(), 1U);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
+/// A link in connected mode broadcasts by UD, so that directed broadcasts have the MTU of datagrams.
+TEST_F(ConnectedTest, U03_C10_DirectedBroadcastsGoByUd) {
+  start_with_neighbours();
+  entries[kIb0].directed_broadcast = true;
+  set_neighbour(9, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
+  loop();
+  receive_long("10.0.255.255", 2044);
+  loop();
+  const SentOnLink sent = only_sent_by_link(kIb0);
+  EXPECT_EQ(sent.bytes.size(), 2044U + sizeof(wire::IpoibHdr));
+  EXPECT_EQ(sent.to.qpn, 0xff'ffffU);
+  receive_long("10.0.255.255", 8000);
+  loop();
+  for (const auto& fragment : sent_by_link(kIb0)) {
+    EXPECT_LE(fragment.bytes.size(), 2044U + sizeof(wire::IpoibHdr));
+    EXPECT_EQ(fragment.to.qpn, 0xff'ffffU);
+  }
+  EXPECT_TRUE(queues[0].sent.empty());
+  EXPECT_EQ(all_drops(), 0U);
 }
 
 TEST_F(ConnectedTest, EntriesThatCannotBeAreRefused) {
