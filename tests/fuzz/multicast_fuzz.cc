@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "lib/route/multicast/multicast_router.h"
+#include "lib/wire/icmpv6.h"
 #include "lib/wire/igmp.h"
 #include "lib/wire/mld.h"
 #include "tests/fuzz/fuzz.h"
@@ -91,13 +92,32 @@ class Deliveries final : public DeliverySink {
   std::map<Key, table::Delivery> entries;
 };
 
+/// Returns an MLD report without a source with that of a host. An interface without an address sends
+/// such reports, which snooping switches read and routers ignore. Source: RFC 3810 §5.2.13.
+std::vector<std::byte> with_source(std::vector<std::byte> packet) {
+  constexpr std::size_t kMessage = sizeof(wire::Ipv6Hdr) + 8;  // Behind the router alert.
+  auto ip = wire::read<wire::Ipv6Hdr>(packet);
+  require(ip.has_value() && packet.size() >= kMessage + sizeof(wire::MldHdr));
+  auto header = *wire::read<wire::MldHdr>(packet, kMessage);
+  if (ip->src != IpAddr{} || header.type == static_cast<std::uint8_t>(wire::MldType::kQuery))
+    return packet;
+  const std::span message = std::span{packet}.subspan(kMessage);
+  require(wire::icmp6_checksum(ip->src, ip->dst, message) == 0);
+  ip->src = *wire::parse_ip("fe80::7");
+  header.checksum = {};
+  require(wire::write(message, 0, header));
+  header.checksum.set(wire::icmp6_checksum(ip->src, ip->dst, message));
+  require(wire::write(message, 0, header) && wire::write(std::span{packet}, 0, *ip));
+  return packet;
+}
+
 class Sender final : public MulticastSender {
  public:
   /// Expects valid queries, and reports of groups that this node receives.
   void send(InterfaceId iface, std::vector<std::byte> packet) override {
     require(iface < kInterfaces && !packet.empty());
     const bool v4 = std::to_integer<unsigned>(packet[0]) >> 4 == 4;
-    const auto parsed = v4 ? wire::parse_igmp(packet) : wire::parse_mld(packet);
+    const auto parsed = v4 ? wire::parse_igmp(packet) : wire::parse_mld(with_source(packet));
     require(parsed.has_value() && wire::is_multicast(parsed->dst));
     if (const auto* report = std::get_if<wire::MembershipReport>(&parsed->message))
       for (const wire::MembershipRecord& record : report->records) {
