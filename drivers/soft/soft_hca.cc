@@ -334,7 +334,8 @@ fabric::Capabilities SoftHca::capabilities() const {
   return {.max_segments = fabric::kAnySegments,
           .receives_chains = true,
           .multicast = fabric::MulticastFilter::kGroups,
-          .max_workers = config_.workers};
+          .max_workers = config_.workers,
+          .alternate_paths = true};
 }
 
 DropTotals SoftHca::drops() const {
