@@ -207,15 +207,6 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
   std::atomic<fabric::QueueError> error{fabric::QueueError::kNone};
   std::atomic<bool> closed{false};  ///< The worker no longer uses the queue; release store.
   fabric::ConnectedCounters counters;
-  std::atomic<PathHandles> handles{PathHandles{fabric::kNoAh, fabric::kNoAh}};
-  std::atomic<std::uint32_t> loads_taken{0};  ///< Part of `loads`; release store after `handles`.
-
-  QueuePath alternate = kNoPath;  ///< Worker: loaded, and not in use.
-
-  // Management lcore.
-  std::vector<fabric::AhIndex> ahs;            ///< All that the queue may use.
-  fabric::AhIndex known_path = fabric::kNoAh;  ///< The path in use, as its events say.
-  std::uint32_t loads = 0;                     ///< Commands to load an alternate path.
 
  private:
   static std::uint16_t tx(fabric::ConnectedQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
@@ -231,6 +222,17 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
   std::uint8_t mig_req_ = wire::Bth::kMigReq;
   std::atomic<fabric::QueueState> state_{fabric::QueueState::kInit};
   std::atomic<std::uint16_t> pkey_{0};
+
+ public:
+  // No packet needs these, so they are last.
+  QueuePath alternate = kNoPath;  ///< Worker: loaded, and not in use.
+  // The worker writes these, any thread reads them.
+  std::atomic<PathHandles> handles{PathHandles{fabric::kNoAh, fabric::kNoAh}};
+  std::atomic<std::uint32_t> loads_taken{0};  ///< Part of `loads`; release store after `handles`.
+  // Management lcore.
+  std::uint32_t loads = 0;                     ///< Commands to load an alternate path.
+  fabric::AhIndex known_path = fabric::kNoAh;  ///< The path in use, as its events say.
+  std::vector<fabric::AhIndex> ahs;            ///< All that the queue may use.
 };
 /// The send queue is allocated separately.
 static_assert(sizeof(SoftConnectedQueue) <= 512);
