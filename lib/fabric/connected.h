@@ -186,7 +186,7 @@ class ConnectedTransport {
   virtual void set_error(ConnectedQueue& queue) = 0;
   /// Loads an alternate path, in place of one loaded before. The queue is of type RC and ready to send.
   /// Errors, which leave the queue unchanged: kInvalidArgument for impossible attributes; kRefused in
-  /// any other state, or if the device has no alternate paths, as by default.
+  /// any other state, by a device without alternate paths, as by default, or until kMigrated is read.
   virtual Status load_alternate(ConnectedQueue& queue, const AlternatePath& alternate);
 
   [[nodiscard]] virtual ConnectedQueueInfo info(const ConnectedQueue& queue) const = 0;
