@@ -97,7 +97,7 @@ enum class Extension : std::uint8_t {
 };
 
 /// Source: RFC 9288 §3.4; the numbers are those of the registry "IPv6 Extension Header Types".
-constexpr std::array<Extension, 256> kExtensions = [] {
+constexpr std::array<Extension, 256> kExtensionKinds = [] {
   constexpr std::uint8_t kDestinationOptions = 60, kMobility = 135, kHostIdentity = 139,
                          kShim6 = 140;
   std::array<Extension, 256> extensions{};
@@ -118,16 +118,16 @@ constexpr bool is_dropped_routing(std::uint8_t type) {
   return type == 0 || type == 1 || type == 3 || type == 253 || type == 254;
 }
 
-/// Walks the extension headers of a checked packet whose first one is in kExtensions, as far as filter
-/// rules would. The rest of the chain is for the destination, and for the rules. Later fragments have
-/// data behind their header.
+/// Walks the extension headers of a checked packet that has any, as far as filter rules would. The rest
+/// of the chain is for the destination, and for the rules. Later fragments have data behind their
+/// header.
 [[gnu::noinline]] Drop check_extensions(const rte_mbuf* m) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
   const std::uint32_t end = sizeof(Ipv6Hdr) + hdr.payload_len.host();
   std::uint32_t at = sizeof(Ipv6Hdr);
   std::uint8_t next = hdr.next_header;
   for (unsigned n = 0;; ++n) {
-    const Extension extension = kExtensions[next];
+    const Extension extension = kExtensionKinds[next];
     if (extension == Extension::kDropped) return Drop::kIp6Extension;
     if (extension == Extension::kNone || n == kMaxExtensions || at + 8 > end) return Drop::kNone;
     std::array<std::uint8_t, 4> copy;
@@ -163,7 +163,7 @@ void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, L
     reason = check_addresses(hdr);
     if (reason == Drop::kNone && is_own_source(c, in, m)) [[unlikely]]
       reason = Drop::kIpMartianSource;
-    if (reason == Drop::kNone && kExtensions[hdr.next_header] != Extension::kNone) [[unlikely]]
+    if (reason == Drop::kNone && kExtensionKinds[hdr.next_header] != Extension::kNone) [[unlikely]]
       reason = check_extensions(m);
     if (reason == Drop::kNone && !forwarding && !is_neighbour_discovery(m)) [[unlikely]]
       reason = Drop::kForwardingStopped;

@@ -87,22 +87,27 @@ Ip6 extended(std::initializer_list<Extension6> headers, std::uint8_t last = 17) 
   }
   return packet;
 }
-constexpr std::uint8_t kHop = 0, kRouting = 43, kFragment = 44, kDestination = 60;
+struct Next6 {
+  static constexpr std::uint8_t kHop = 0, kRouting = 43, kFragment = 44, kDestination = 60;
+};
 
 TEST_F(Ip6Test, P05_ExtensionHeadersPassAsTheyCame) {
   const std::vector<Ip6> packets = {
-      extended({{kHop}}),
-      extended({{kDestination}}),
+      extended({{Next6::kHop}}),
+      extended({{Next6::kDestination}}),
       extended({{135}}),
       extended({{139}}),
       extended({{140}}),
       extended({}, 50),
-      extended({{kHop}, {kDestination}, {kRouting, {2, 1}}, {kFragment, {0, 1}}}),
-      extended({{kRouting, {4, 1}}}),
-      extended({{kFragment, {0, 8}}}, 253),
-      extended({{kHop}, {60}, {60}, {60}, {60}, {60}, {60}, {60}, {60}, {60}}),
-      {.body = Bytes(7), .next_header = kDestination},
-      {.body = Bytes(8, std::byte{200}), .next_header = kDestination},
+      extended({{Next6::kHop},
+                {Next6::kDestination},
+                {Next6::kRouting, {2, 1}},
+                {Next6::kFragment, {0, 1}}}),
+      extended({{Next6::kRouting, {4, 1}}}),
+      extended({{Next6::kFragment, {0, 8}}}, 253),
+      extended({{Next6::kHop}, {60}, {60}, {60}, {60}, {60}, {60}, {60}, {60}, {60}}),
+      {.body = Bytes(7), .next_header = Next6::kDestination},
+      {.body = Bytes(8, std::byte{200}), .next_header = Next6::kDestination},
   };
   for (const Ip6& packet : packets) {
     feed(packet);
@@ -113,13 +118,13 @@ TEST_F(Ip6Test, P05_ExtensionHeadersPassAsTheyCame) {
 
 TEST_F(Ip6Test, P05_ExtensionHeadersAreDroppedByType) {
   for (const std::uint8_t type : std::initializer_list<std::uint8_t>{0, 1, 3, 253, 254}) {
-    expect_dropped(extended({{kRouting, {type, 1}}}), Drop::kIp6Extension, "routing header");
-    expect_dropped(extended({{kHop}, {kFragment, {0, 1}}, {kRouting, {type}}}), Drop::kIp6Extension,
-                   "routing header behind others");
+    expect_dropped(extended({{Next6::kRouting, {type, 1}}}), Drop::kIp6Extension, "routing header");
+    expect_dropped(extended({{Next6::kHop}, {Next6::kFragment, {0, 1}}, {Next6::kRouting, {type}}}),
+                   Drop::kIp6Extension, "routing header behind others");
   }
   expect_dropped(extended({}, 253), Drop::kIp6Extension, "for experiments");
-  expect_dropped(extended({{kDestination}}, 254), Drop::kIp6Extension, "for experiments");
-  Ip6 group = extended({{kRouting, {0, 1}}});
+  expect_dropped(extended({{Next6::kDestination}}, 254), Drop::kIp6Extension, "for experiments");
+  Ip6 group = extended({{Next6::kRouting, {0, 1}}});
   group.dst = "ff0e::1";
   feed(kEth0, group_frame6(group));
   EXPECT_EQ(drops(kEth0, Drop::kIp6Extension), 13U);
