@@ -287,6 +287,10 @@ void add_hcas(Metrics& metrics, const MetricsSample& s) {
   auto& client = add_family(metrics, kCounter, "ipoib_sa_client_events_total",
                             "Requests to the subnet administrator and their results.");
   for (const auto& h : rows) add_events(client, label(h), to_json(h.client));
+  auto& smps = add_family(metrics, kCounter, "ipoib_sa_administrator_smps_total",
+                          "SMPs of the embedded administrator to other ports, and their results.");
+  for (const auto& h : rows)
+    if (h.administrator) add_events(smps, label(h), to_json(h.smps));
   auto& cm = add_family(metrics, kCounter, "ipoib_cm_events_total",
                         "Messages and events of the communication manager.");
   for (const auto& h : s.hcas) add_events(cm, {{"hca", h.name}}, to_json(h.cm));

@@ -427,6 +427,14 @@ Json to_json(const sa::ClientCounters& c) {
           {"reports_foreign", c.reports_foreign}};
 }
 
+Json to_json(const sa::SmpCounters& c) {
+  return {{"sent", c.sent},
+          {"resent", c.resent},
+          {"answered", c.answered},
+          {"silent", c.silent},
+          {"send_failed", c.send_failed}};
+}
+
 Json to_json(const mgmt::SaInfo& sa) {
   Json groups = Json::array();
   for (const auto& g : sa.groups) {
@@ -450,6 +458,7 @@ Json to_json(const mgmt::SaInfo& sa) {
           {"administrator", sa.administrator},
           {"client", to_json(sa.client)},
           {"mads", std::move(mads)},
+          {"smps", to_json(sa.smps)},
           {"groups", std::move(groups)},
           {"ports", std::move(ports)}};
 }

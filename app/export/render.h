@@ -36,6 +36,7 @@ namespace ipoib::app {
 [[nodiscard]] Json to_json(const mgmt::DropInfo& drop);
 [[nodiscard]] Json to_json(const mgmt::SaInfo& sa);
 [[nodiscard]] Json to_json(const sa::ClientCounters& counters);
+[[nodiscard]] Json to_json(const sa::SmpCounters& counters);
 [[nodiscard]] Json to_json(const link::NeighbourInfo& neighbour);
 /// Messages of the communication manager by kind, and its other events.
 [[nodiscard]] Json to_json(const cm::ManagerCounters& counters);

@@ -215,6 +215,7 @@ struct SaInfo {
     std::uint16_t lid = 0;
   };
   std::vector<Port> ports;  ///< Administrator only: ports that it has learned.
+  sa::SmpCounters smps;     ///< Administrator only.
 };
 
 /// One row: reason, place that counted it ("ib0", "eth0", "soft0"), number of packets.

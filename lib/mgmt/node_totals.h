@@ -49,6 +49,7 @@ struct HcaTotals {
   sa::ClientCounters client;
   fabric::NamedCounters mads;
   bool administrator = false;
+  sa::SmpCounters smps;               ///< SMPs of the administrator.
   std::size_t groups = 0, ports = 0;  ///< Groups and ports that the administrator knows.
 };
 

@@ -120,6 +120,7 @@ inline mgmt::NodeTotals totals_of(const NodeRows& rows) {
   soft0.client.sent = 9;
   soft0.mads = {{"sent", 12}};
   soft0.administrator = true;
+  soft0.smps.sent = 5;
   soft0.groups = 4;
   t.hcas = {soft0};
   t.workers = rows.workers;
@@ -265,6 +266,7 @@ inline void fill(NodeRows& rows) {
   sa.client.sent = 9;
   sa.mads = {{"sent", 12}, {"undeliverable", 1}};
   sa.administrator = true;
+  sa.smps = {.sent = 5, .resent = 1, .answered = 3, .silent = 1};
   sa.groups = {
       {wire::broadcast_mgid(0xffff, 2), 0xc000, 0xffff, 0x8001'0b1b, 2048, {{link.gid, 1}}}};
   sa.ports = {{link.gid, 1}};

@@ -26,6 +26,7 @@ HcaTotals hca_totals(const HcaInstance& hca) {
   if (!hca.administrator) return t;
   t.groups = hca.administrator->groups().size();
   t.ports = hca.administrator->ports().size();
+  t.smps = hca.administrator->smps().counters();
   return t;
 }
 

@@ -28,6 +28,7 @@ void describe(const sa::Administrator& administrator, SaInfo& row) {
     for (const auto& [port, join_state] : group.members) g.members.push_back({port, join_state});
     row.groups.push_back(std::move(g));
   }
+  row.smps = administrator.smps().counters();
   for (const auto& [gid, port] : administrator.ports()) row.ports.push_back({gid, port.lid});
 }
 

@@ -89,6 +89,7 @@ TEST_F(MetricsTest, NodeHcasAndSubnetAdministration) {
                            "pkey\"} 12\n",
                            "ipoib_sa_client_events_total{hca=\"soft0\",event=\"sent\"} 9\n",
                            "ipoib_mad_events_total{hca=\"soft0\",event=\"sent\"} 12\n",
+                           "ipoib_sa_administrator_smps_total{hca=\"soft0\",event=\"sent\"} 5\n",
                            "ipoib_sa_administrator{hca=\"soft0\"} 1\n",
                            "ipoib_sa_administrator_groups{hca=\"soft0\"} 4\n",
                            "ipoib_mbufs_free 4000\n",

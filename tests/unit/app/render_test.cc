@@ -115,7 +115,8 @@ TEST(Render, OtherObjects) {
       R"("answered":0,"refused":0,"timed_out":0,"unmatched":0,"malformed":0,)"
       R"("busy":0,"send_failed":0,"overflowed":0,"segments":0,"tables_stopped":0,)"
       R"("tables_given_up":0,"reports":0,"reports_repeated":0,"reports_garbled":0,)"
-      R"("reports_foreign":0},"mads":{"sent":12,"undeliverable":1},"groups":[)"
+      R"("reports_foreign":0},"mads":{"sent":12,"undeliverable":1},)"
+      R"("smps":{"sent":5,"resent":1,"answered":3,"silent":1,"send_failed":0},"groups":[)"
       R"({"mgid":"ff12:401b:ffff::ffff:ffff","mlid":49152,"pkey":65535,"qkey":2147552027,)"
       R"("mtu":2048,"members":[{"port_gid":"fe80::2:c903:a:b01","join_state":1}]}],)"
       R"("ports":[{"gid":"fe80::2:c903:a:b01","lid":1}]})");
