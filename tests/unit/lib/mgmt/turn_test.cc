@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A turn of the management lcore's loop is bounded, and its time is known.
+#include <rte_ring.h>
+#include <rte_ring_elem.h>
+
 #include "drivers/soft/mad_port.h"
 #include "lib/base/log_level.h"
 #include "lib/mgmt/node/turn_times.h"
@@ -74,6 +77,24 @@ TEST_F(TurnTest, P16_HandlesMadsBehindThoseOfThePort) {
   node->runner.run_once();
   EXPECT_EQ(hca.unknown_mads - before, 1U);
   EXPECT_FALSE(hca.hca->mad_port().pending());
+}
+
+// Packets that workers pass up have a bound of their own.
+TEST_F(TurnTest, P16_HandlesABoundedNumberOfPunts) {
+  begin(config());
+  rte_ring* const up = node->parts->workers.all()[1].channel->up();
+  ASSERT_EQ(rte_ring_count(up), 0U);
+  constexpr unsigned kPerTurn = 64, kFlood = 3 * kPerTurn + 1;
+  msg::Up message{};
+  message.kind = msg::Up::Kind::kMulticastUnknown;
+  message.iface = table::kNoInterface;
+  for (unsigned i = 0; i < kFlood; ++i)
+    ASSERT_EQ(rte_ring_sp_enqueue_elem(up, &message, sizeof(message)), 0);
+  node->runner.run_once();
+  EXPECT_EQ(rte_ring_count(up), kFlood - kPerTurn);
+  EXPECT_TRUE(node->runner.work_waiting()) << "the loop does not sleep before it has handled all";
+  for (int i = 0; i < 3; ++i) node->runner.run_once();
+  EXPECT_EQ(rte_ring_count(up), 0U);
 }
 
 // Slow MADs leave time for other work: each reading of this clock takes a millisecond.
