@@ -50,7 +50,6 @@ using Routes = std::array<NextHopIndex, kMaxBurst>;
 template <class V, class Packets>
 void check(Context& c, const Ingress& in, const Routes& routes, Packets& ip) noexcept {
   const SourceCheck check = c.interfaces[in.iface].source_check.load(std::memory_order_relaxed);
-  expects(check != SourceCheck::kOff, "the interface has a check");
   DropBin bin{c.trace, in.counters.drops};
   // Sources of packets that follow each other often have one route.
   NextHopIndex last = table::kNextHopNone;

@@ -9,7 +9,8 @@
 namespace ipoib::fwd {
 
 /// Removes the packets that InterfaceEntry::source_check of their ingress interface does not allow.
-/// It must not be kOff. Link-local and unspecified sources, which are never forwarded, stay.
+/// Callers leave out interfaces with kOff; one that became kOff just now may be checked once more, as
+/// strictly as before or more so. Link-local and unspecified sources, which are never forwarded, stay.
 ///
 /// Shape:  the packets passed the input stage of their IP version; order is kept.
 /// Errors: kIpSourceCheck.
