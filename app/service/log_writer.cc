@@ -148,6 +148,12 @@ void LogWriter::put(unsigned priority, std::string_view text) {
   s.wake.notify_one();
 }
 
+bool LogWriter::has_room(std::string_view text) const {
+  const std::lock_guard lock{shared_->mutex};
+  return shared_->mode != Shared::Mode::kQueued ||
+         (shared_->missing == 0 && size_of(text) <= shared_->room);
+}
+
 bool LogWriter::settled() const noexcept {
   return shared_->settled.load(std::memory_order_acquire) >=
          shared_->put.load(std::memory_order_relaxed);

@@ -51,6 +51,8 @@ class LogWriter {
   /// (run_on_control_thread()). Errors: kNoResources.
   Status start(const char* thread = "ipoib-log", const char* purpose = "writes the log");
   void put(unsigned priority, std::string_view text);
+  /// True if a text put next is not lost at once. Shape: one thread puts.
+  [[nodiscard]] bool has_room(std::string_view text) const;
   /// Waits until the lines put so far are written. False: they are not.
   [[nodiscard]] bool wait(std::chrono::milliseconds at_most);
   /// wait() for many calls in a row: after one that returned false, the next ones return false at

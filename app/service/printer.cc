@@ -7,6 +7,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 #include "app/service/patient_write.h"
@@ -33,16 +34,16 @@ std::string loss_text(std::uint64_t lines) {
 
 class FileOutput final : public LogOutput {
  public:
-  explicit FileOutput(int fd) : fd_{fd} {}
+  explicit FileOutput(int fd) : text_{fd} {}
   bool write(unsigned /*priority*/, std::string_view text,
              std::chrono::milliseconds patience) override {
-    return write_patiently(fd_, text, patience).empty();
+    return text_.write(text, patience, patience);
   }
   void count_lost(std::uint64_t /*lines*/) override {}
   [[nodiscard]] std::string loss(std::uint64_t lines) const override { return loss_text(lines); }
 
  private:
-  int fd_;
+  TextWriter text_;
 };
 
 /// The first part of a text: whole lines if it has any.
@@ -54,7 +55,25 @@ std::string_view first_part(std::string_view text) {
 
 }  // namespace
 
-Printer::Printer(int fd) : pipe_{open_non_blocking(fd)} {
+bool TextWriter::write(std::string_view text, std::chrono::milliseconds patience_of_loss,
+                       std::chrono::milliseconds patience) {
+  if (lost_ != 0) {
+    const std::string missing =
+        fmt::format("{}{}", at_begin_of_line_ ? "" : "\n", loss_text(lost_));
+    if (!write_patiently(fd_, missing, patience_of_loss).empty()) {
+      lost_ += lines_in(text);
+      return false;
+    }
+    lost_ = 0;
+    at_begin_of_line_ = true;
+  }
+  const std::string_view rest = write_patiently(fd_, text, patience);
+  if (!rest.empty()) lost_ = lines_in(rest);
+  if (rest.size() != text.size()) at_begin_of_line_ = text[text.size() - rest.size() - 1] == '\n';
+  return rest.empty();
+}
+
+Printer::Printer(int fd) : pipe_{open_non_blocking(fd)}, pipe_text_{pipe_} {
   if (pipe_ < 0) file_ = std::make_unique<LogWriter>(std::make_unique<FileOutput>(fd));
 }
 
@@ -72,34 +91,25 @@ Status Printer::start() {
 
 void Printer::print(std::string_view text, std::chrono::milliseconds patience) {
   if (text.empty()) return;
-  file_ != nullptr ? print_to_file(text, patience) : print_to_pipe(text, patience);
+  if (file_ != nullptr)
+    print_to_file(text, patience);
+  else
+    static_cast<void>(pipe_text_.write(text, std::chrono::milliseconds{0}, patience));
 }
 
-void Printer::print_to_pipe(std::string_view text, std::chrono::milliseconds patience) {
-  if (lost_ != 0) {
-    const std::string missing =
-        fmt::format("{}{}", at_begin_of_line_ ? "" : "\n", loss_text(lost_));
-    if (!write_patiently(pipe_, missing, std::chrono::milliseconds{0}).empty()) {
-      lost_ += lines_in(text);
-      return;
-    }
-    lost_ = 0;
-    at_begin_of_line_ = true;
-  }
-  const std::string_view rest = write_patiently(pipe_, text, patience);
-  if (!rest.empty()) lost_ = lines_in(rest);
-  if (rest.size() == text.size()) return;
-  at_begin_of_line_ = text[text.size() - rest.size() - 1] == '\n';
-}
-
-/// A text that is longer than the queue waits for the thread between its parts.
+/// A text that the queue has no room for waits for the thread, and so does each part of a longer one.
 void Printer::print_to_file(std::string_view text, std::chrono::milliseconds patience) {
-  while (true) {
+  using std::chrono::milliseconds;
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + patience;
+  while (!text.empty()) {
     const std::string_view part = first_part(text);
+    if (!file_->has_room(part)) {
+      const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
+      static_cast<void>(file_->wait_unless_stuck(std::max(left, milliseconds{0})));
+    }
     file_->put(LOG_INFO, part);
     text.remove_prefix(part.size());
-    if (text.empty()) return;
-    static_cast<void>(file_->wait_unless_stuck(patience));
   }
 }
 

@@ -13,6 +13,21 @@
 
 namespace ipoib::app {
 
+/// Writes to a descriptor. A text that follows one of which the descriptor did not take all begins
+/// with a line that says how many lines are missing.
+class TextWriter {
+ public:
+  explicit TextWriter(int fd) : fd_{fd} {}
+  /// Waits as write_patiently() does, for that line and for the text. False: it took not all.
+  bool write(std::string_view text, std::chrono::milliseconds patience_of_loss,
+             std::chrono::milliseconds patience);
+
+ private:
+  int fd_;
+  std::uint64_t lost_ = 0;  ///< Lines that are missing and that no line has named.
+  bool at_begin_of_line_ = true;
+};
+
 /// Prints without stopping the thread. Text that finds no room is lost: the next text that finds
 /// room follows a line that says how many lines are missing.
 ///
@@ -31,17 +46,15 @@ class Printer {
 
   /// Call it once before print(), after rte_eal_init(). Errors: kNoResources.
   Status start();
-  /// `patience`: longest wait for room. After a loss it does not wait until there is some again.
+  /// `patience`: longest wait for room, for the whole text. After a loss it does not wait until there is some again.
   void print(std::string_view text, std::chrono::milliseconds patience);
 
  private:
-  void print_to_pipe(std::string_view text, std::chrono::milliseconds patience);
   void print_to_file(std::string_view text, std::chrono::milliseconds patience);
 
   int pipe_ = -1;  ///< The pipe or terminal, opened again and non-blocking; or -1.
+  TextWriter pipe_text_{-1};
   std::unique_ptr<LogWriter> file_;  ///< Null for a pipe or terminal.
-  std::uint64_t lost_ = 0;  ///< Lines that are missing in the pipe, and that no line has named.
-  bool at_begin_of_line_ = true;
 };
 
 }  // namespace ipoib::app

@@ -5,16 +5,21 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "lib/base/log.h"
 #include "tests/unit/app/app_eal.h"
@@ -166,6 +171,50 @@ TEST(PrinterOfFile, P16_AFileGetsAllOfALongText) {
   ASSERT_GT(size, 0);
   seen.resize(static_cast<std::size_t>(size));
   EXPECT_EQ(seen, text + "end\n");
+  std::fclose(file);
+}
+
+/// A command file may have many commands, whose texts together are longer than the queue.
+TEST(PrinterOfFile, P16_AFileGetsAllOfManyTexts) {
+  ASSERT_TRUE(Eal::start());
+  const auto file = std::make_shared<HangingFile>();
+  const std::string text(30'000, 'x');
+  {
+    Printer printer{std::make_unique<HangingOutput>(file)};
+    ASSERT_TRUE(printer.start());
+    for (int i = 0; i < 100; ++i) printer.print(text + '\n', 24h);
+  }
+  EXPECT_EQ(file->text.find("lost"), std::string::npos);
+  EXPECT_EQ(file->text.size(), 100 * (text.size() + 1));
+}
+
+std::atomic<bool> file_is_full{false};
+
+/// A disk that was full has room again.
+TEST(PrinterOfFile, P16_ALineNamesOutputThatADiskDidNotTake) {
+  ASSERT_TRUE(Eal::start());
+  std::FILE* const file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  // The kernel sends the signal when it refuses the write.
+  const auto before = std::signal(SIGXFSZ, [](int) { file_is_full = true; });
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  {
+    Printer printer{fileno(file)};
+    ASSERT_TRUE(printer.start());
+    const rlimit low{10, limit.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+    printer.print("first\n2\n3\n4\n5\n6\n", 0ms);
+    while (!file_is_full) std::this_thread::yield();
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    printer.print("again\n", 0ms);
+  }
+  std::signal(SIGXFSZ, before);
+  std::string seen(100, '\0');
+  const ssize_t size = pread(fileno(file), seen.data(), seen.size(), 0);
+  ASSERT_GT(size, 0);
+  seen.resize(static_cast<std::size_t>(size));
+  EXPECT_EQ(seen, "first\n2\n3\n3 lines of output were lost\nagain\n");
   std::fclose(file);
 }
 
