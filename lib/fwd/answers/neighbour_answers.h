@@ -10,8 +10,9 @@
 // their address is seen.
 //
 // No host can aim the answers at another: each has at most the size of its request, leaves by the
-// interface that the request came by, and goes to the MAC address that sent it, which gets at most
-// PuntLimits::stranger_per_source of them.
+// interface that the request came by, and goes to the MAC address that sent it. That address gets
+// PuntLimits::stranger_per_source of them, and as many again each time that others have taken its
+// place in the table of Punt: about once for 4,096 of their requests.
 #pragma once
 
 #include <rte_mbuf.h>
