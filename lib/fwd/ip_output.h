@@ -33,6 +33,8 @@ class IpOutput {
   [[nodiscard, gnu::always_inline]] bool same_egress(const table::Neighbour& to) const noexcept {
     return link_.same_egress(to);
   }
+  /// Lets others enqueue packets, until the next one is sent here.
+  void end() noexcept { link_.end(); }
   /// Sends packets from number `i` on as long as they have one egress, and need only their link
   /// header and H::pass(); returns the number of the first other packet.
   /// Shape: to[i] is valid.

@@ -333,6 +333,7 @@ void route_and_send(Context& c, const Ingress& in, typename V::Packets& pkts) no
     rte_mbuf* const m = pkts.pkts[i];
     Neighbour*& to = candidates.to[i];
     if (!is_valid(to)) [[unlikely]] {
+      output.end();  // The worker itself may answer a solicitation.
       to = lookup_slow<V>(c, in, pkts, i, candidates.next_hop[i], kTtl, bin);
       if (to == nullptr) continue;
     }

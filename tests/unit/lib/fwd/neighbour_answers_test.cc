@@ -154,6 +154,28 @@ TEST_F(NeighbourAnswersTest, P16_OtherSolicitationsAreLeftToManagement) {
   EXPECT_EQ(answers(), 0U);
 }
 
+/// Packets that leave by the port that they came by are in its queue, and so is the answer.
+TEST_F(NeighbourAnswersTest, P16_AnswersBetweenForwardedPacketsDisplaceNone) {
+  set_neighbour(1, eth_neighbour(kEth0, "fd00:1::9", mac(0x99)));
+  loop();
+  wire::NdMessage ns = question("fd00:1::201", kRouter6);
+  ns.dst = ns.target;
+  const Bytes packet =
+      ethernet(mac(0xa0), mac(0x30), 0x86dd, Ip6{.src = "fd00:1::30", .dst = "fd00:1::9"}.bytes());
+  for (unsigned i = 0; i < 3; ++i) {
+    receive(kEth0, packet);
+    receive(kEth0, ethernet(mac(0xa0), mac(0x30), 0x86dd, wire::build_nd(ns)));
+  }
+  loop();
+  EXPECT_EQ(answers(), 3U);
+  unsigned forwarded = 0;
+  const auto sent = sent_by_port(kEth0);
+  for (const Bytes& frame : sent) forwarded += frame.size() == packet.size();
+  EXPECT_EQ(forwarded, 3U);
+  EXPECT_EQ(sent.size(), 6U);
+  EXPECT_EQ(all_drops(), 0U);
+}
+
 TEST_F(NeighbourAnswersTest, P16_AnswersHaveALimit) {
   for (std::uint32_t i = 0; i < kAnswers; ++i)
     EXPECT_FALSE(answer_to(request("192.168.1.201")).empty());
