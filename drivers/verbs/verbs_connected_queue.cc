@@ -307,9 +307,8 @@ std::uint32_t VerbsConnectedQueue::count_released() noexcept {
   return now - std::exchange(released_mbufs_, now);
 }
 
-/// Returns the packet in as many mbufs as the device can send; null: it was dropped. A queue that
-/// has messages may hold no more mbufs than there is `room` for others, so that silent peers leave
-/// a share for peers that answer. `held`: by this queue.
+/// Returns the packet in as many mbufs as the device can send; null: it was dropped. `held`: mbufs of
+/// messages of this queue; `room`: for more.
 rte_mbuf* VerbsConnectedQueue::sendable(rte_mbuf* m, std::uint32_t held,
                                         std::uint32_t room) noexcept {
   Drop reason = Drop::kIbTxTooLong;
@@ -320,7 +319,8 @@ rte_mbuf* VerbsConnectedQueue::sendable(rte_mbuf* m, std::uint32_t held,
     lose(m, reason == Drop::kNoMbuf ? Drop::kIbNoBuffer : Drop::kIbTxTooLong);
     return nullptr;
   }
-  if (fits->nb_segs + held > room && (held != 0 || fits->nb_segs > room)) [[unlikely]] {
+  if (!fabric::may_keep({.limit = receive_queue.config.send_mbufs, .left = room}, held,
+                        fits->nb_segs)) [[unlikely]] {
     lose(fits, Drop::kIbTxBudget);
     return nullptr;
   }

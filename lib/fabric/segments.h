@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mbufs of a packet: recognises packets in one mbuf without other owners, and shortens chains
-// for devices that do not send long ones.
+// The mbufs of a packet: recognises packets in one mbuf without other owners, shortens chains for
+// devices that do not send long ones, and shares a budget of mbufs among queues.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -51,6 +51,21 @@ namespace ipoib::fabric {
   if (m->nb_segs <= max) [[likely]]
     return m;
   return copy_to_few_segments(m, max, pool, reason);
+}
+
+/// Mbufs of messages that wait to be sent or acknowledged.
+struct MessageBudget {
+  std::uint32_t limit;  ///< All connected queue pairs together.
+  std::uint32_t left;
+};
+
+/// True if a queue pair that holds `held` mbufs may keep a message of `mbufs` more. It holds no more
+/// than it leaves to others, and the last quarter is for queue pairs without messages, so that silent
+/// peers, few or many, leave a share to peers that answer.
+[[nodiscard]] constexpr bool may_keep(const MessageBudget& budget, std::uint32_t held,
+                                      std::uint32_t mbufs) noexcept {
+  if (held == 0) return mbufs <= budget.left;
+  return held + mbufs + budget.limit / 4 <= budget.left;
 }
 
 }  // namespace ipoib::fabric

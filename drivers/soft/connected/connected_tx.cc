@@ -11,6 +11,7 @@
 #include "drivers/soft/control_mbuf.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
+#include "lib/fabric/segments.h"
 #include "lib/wire/frame.h"
 
 namespace ipoib::soft {
@@ -92,11 +93,10 @@ std::uint16_t ConnectedPort::tx_burst(SoftConnectedQueue& q, rte_mbuf** pkts,
   return i;
 }
 
-/// True if the budget allows the message. A queue that has messages may hold no more mbufs than the
-/// budget still has, so that silent peers leave a share for peers that answer.
+/// True if the budget allows the message.
 bool ConnectedPort::may_keep(const SoftConnectedQueue& q, std::uint32_t mbufs) const noexcept {
-  const std::uint32_t left = config_.kept_mbufs - kept_;
-  return mbufs <= left && (q.requester.kept == 0 || q.requester.kept + mbufs <= left);
+  return fabric::may_keep({.limit = config_.kept_mbufs, .left = config_.kept_mbufs - kept_},
+                          q.requester.kept, mbufs);
 }
 
 /// Frees the mbufs of a message that is acknowledged, sent (UC) or lost.
