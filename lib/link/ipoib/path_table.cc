@@ -502,9 +502,9 @@ bool PathTable::wants_table(const Path& p, TimePoint now) {
 /// one path follows. An SA that answers that one has no tables, or does not name them to this node.
 bool PathTable::asks_for_one(Path& p, const sa::Outcome& outcome, TimePoint now) {
   if (config_.paths == 1) return false;
-  const bool silent = !outcome && outcome.error().code != Errc::kRefused;
   if (p.single) {
-    if (silent || !p.table_failed) return false;
+    const bool answered = outcome || says_about_path(outcome.error());
+    if (!answered || !p.table_failed) return false;
     tables_fail(now);
     p.refresh_at = tables_again_;
     return false;

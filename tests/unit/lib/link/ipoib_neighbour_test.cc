@@ -423,6 +423,27 @@ TEST_P(PathsWithoutTables, U41_TablesAreTriedAgain) {
   EXPECT_EQ(b.row("10.0.0.2").paths.size(), 2U);
 }
 
+/// An administrator that answers no queries for a while has tables when it answers again.
+TEST_P(PathsWithoutTables, U41_RefusalOfAllQueriesSaysNothingAboutTables) {
+  b.meddle = [this](fabric::ReceivedMad& mad) {
+    auto answer = *wire::read<wire::SaMad>(mad.bytes);
+    const auto method = wire::Method{answer.hdr.mad.method};
+    if (tables || (method != wire::Method::kGetTableResp && method != wire::Method::kGetResp))
+      return true;
+    answer.hdr.mad.status.set(static_cast<std::uint16_t>(wire::MadStatus::kSaRequestInvalid));
+    mad = {mad.from, {}};
+    static_cast<void>(wire::write(std::span{mad.bytes}, 0, answer));
+    return GetParam();
+  };
+  b.resolve("10.0.0.2", hw);
+  run_using(60s);
+  EXPECT_EQ(b.sink.find(kPeer), nullptr);
+  tables = true;
+  b.resolve("10.0.0.2", hw);
+  run_using(20s);
+  EXPECT_EQ(b.row("10.0.0.2").paths.size(), 2U);
+}
+
 /// Messages of the link itself take the paths in turn.
 TEST_F(SeveralPaths, U41_RepliesTakeThePathsInTurn) {
   add_paths({{1, 1}});
