@@ -54,6 +54,8 @@ constexpr std::size_t kMaxCheckedUsers = 16;
 constexpr Duration kPathLogInterval = std::chrono::seconds(10);
 /// An SA that has answered no queries for tables is asked for one again after this time.
 constexpr Duration kTablesAgain = std::chrono::minutes(10);
+/// That query is put off by this time if no path is ready for it.
+constexpr Duration kTablesPutOff = std::chrono::seconds(10);
 
 /// True for answers about the path or the port: a query for one path would be answered alike.
 bool says_about_path(const sa::Failure& failure) {
@@ -498,15 +500,28 @@ bool PathTable::wants_table(const Path& p, TimePoint now) {
   return true;
 }
 
+/// Queries a path that works when the SA is to be asked for a table again.
+void PathTable::retry_tables(TimePoint now) {
+  if (!tables_refused_ || now < tables_again_) return;
+  const auto at = std::ranges::find_if(paths_, [now](const auto& path) {
+    const Path& p = path.second;
+    return p.state == PathState::kReady && !p.pinned && !p.unused() &&
+           p.query == sa::kNoTransaction && now - p.queried_at >= kQueryInterval;
+  });
+  if (at != paths_.end()) {
+    Path& p = at->second;
+    query(p, now);
+    schedule(p);
+  }
+  if (tables_refused_ && tables_again_ <= now) tables_again_ = now + kTablesPutOff;
+}
+
 /// True if a query for a table has failed for a reason other than the path itself, so that a query for
 /// one path follows. An SA that answers that one has no tables, or does not name them to this node.
 bool PathTable::asks_for_one(Path& p, const sa::Outcome& outcome, TimePoint now) {
   if (config_.paths == 1) return false;
   if (p.single) {
-    const bool answered = outcome || says_about_path(outcome.error());
-    if (!answered || !p.table_failed) return false;
-    tables_fail(now);
-    p.refresh_at = tables_again_;
+    if (p.table_failed && (outcome || says_about_path(outcome.error()))) tables_fail(now);
     return false;
   }
   if (outcome) {
@@ -893,11 +908,13 @@ void PathTable::tick(TimePoint now) {
     schedule(p);
   }
   query_unasked(now);
+  retry_tables(now);
 }
 
 std::optional<TimePoint> PathTable::next_deadline() const {
-  if (unasked_.size() == 0) return timers_.next();
-  return earlier(timers_.next(), unasked_limit_.next());
+  std::optional<TimePoint> next = timers_.next();
+  if (unasked_.size() != 0) next = earlier(next, unasked_limit_.next());
+  return tables_refused_ ? earlier(next, tables_again_) : next;
 }
 
 }  // namespace ipoib::link

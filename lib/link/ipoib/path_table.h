@@ -209,6 +209,7 @@ class PathTable final : public NeighbourPaths {
   void submit(Path& p, TimePoint now);
   [[nodiscard]] bool wants_table(const Path& p, TimePoint now);
   [[nodiscard]] bool asks_for_one(Path& p, const sa::Outcome& outcome, TimePoint now);
+  void retry_tables(TimePoint now);
   void tables_work(TimePoint now);
   void tables_fail(TimePoint now);
   void query_unasked(TimePoint now);

@@ -444,6 +444,18 @@ TEST_P(PathsWithoutTables, U41_RefusalOfAllQueriesSaysNothingAboutTables) {
   EXPECT_EQ(b.row("10.0.0.2").paths.size(), 2U);
 }
 
+/// Even if the neighbour whose query failed is gone.
+TEST_P(PathsWithoutTables, U41_TablesAreTriedForOtherNeighbours) {
+  const auto other = b.add_host(0xc, 0x51, 24);
+  b.resolve("10.0.0.3", other);
+  b.run_for(20s);
+  b.resolve("10.0.0.2", hw);
+  run_using(9min);
+  tables = true;
+  run_using(20min);
+  EXPECT_EQ(b.row("10.0.0.2").paths.size(), 2U);
+}
+
 /// Messages of the link itself take the paths in turn.
 TEST_F(SeveralPaths, U41_RepliesTakeThePathsInTurn) {
   add_paths({{1, 1}});
