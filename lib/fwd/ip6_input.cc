@@ -112,10 +112,10 @@ constexpr std::array<Extension, 256> kExtensionKinds = [] {
 }();
 
 /// True for routing headers that leave their domain by mistake or as an attack: types 0 (source
-/// routes), 1 (Nimrod), 3 (RPL), and those for experiments. Types 2 (mobility) and 4 (segments) pass,
-/// as do unknown ones. Source: RFC 9288 §3.4.2, RFC 5095 §4.
+/// routes), 1 (Nimrod) and 3 (RPL). Types 2 (mobility), 4 (segments), 253 and 254 (experiments) pass,
+/// as do unknown ones. Source: RFC 9288 §3.4.2, RFC 7045 §2.1, RFC 5095 §4.
 constexpr bool is_dropped_routing(std::uint8_t type) {
-  return type == 0 || type == 1 || type == 3 || type == 253 || type == 254;
+  return type == 0 || type == 1 || type == 3;
 }
 
 /// Walks the extension headers of a checked packet that has any, as far as filter rules would. The rest
