@@ -246,7 +246,9 @@ TEST_F(ConnectedTest, U03_C10_DirectedBroadcastsGoByUd) {
   EXPECT_EQ(sent.to.qpn, 0xff'ffffU);
   receive_long("10.0.255.255", 8000);
   loop();
-  for (const auto& fragment : sent_by_link(kIb0)) {
+  const auto fragments = sent_by_link(kIb0);
+  EXPECT_EQ(fragments.size(), 4U);
+  for (const auto& fragment : fragments) {
     EXPECT_LE(fragment.bytes.size(), 2044U + sizeof(wire::IpoibHdr));
     EXPECT_EQ(fragment.to.qpn, 0xff'ffffU);
   }
