@@ -255,7 +255,8 @@ template <class V>
     bin.add(m, Drop::kIpFilter);
     return nullptr;
   }
-  if (broadcast && ttl == Ttl::kDecrement && !c.broadcasts.allow(c.now_s)) {
+  const bool leaves = V::hops(*rte_pktmbuf_mtod(m, const typename V::Hdr*)) > 1;
+  if (broadcast && ttl == Ttl::kDecrement && leaves && !c.broadcasts.allow(c.now_s)) {
     bin.add(m, Drop::kIpBroadcastLimit);
     return nullptr;
   }
