@@ -629,12 +629,12 @@ void PathTable::on_answer(const PathKey& key, const sa::Outcome& outcome, TimePo
   Path* p = find(key);
   if (p == nullptr) return;
   p->query = sa::kNoTransaction;
-  p->answered_at = now;
   --queries_;
   if (asks_for_one(*p, outcome, now)) {
     submit(*p, now);
     return schedule(*p);
   }
+  p->answered_at = now;
   if (!outcome) {
     on_failure(*p, sa::describe(outcome.error()), now);
   } else if (const auto records = accept(key.gid, *outcome, now); !records) {
