@@ -7,6 +7,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "app/export/metric_table.h"
 #include "app/export/render.h"
@@ -304,7 +305,6 @@ void add_hcas(Metrics& metrics, const MetricsSample& s) {
 
 /// Labels with the members of a rule, because its number changes with the rules before it.
 void add_filters(Metrics& metrics, const MetricsSample& s) {
-  if (s.filters.empty()) return;
   auto& packets = add_family(metrics, kCounter, "ipoib_filter_packets_total",
                              "Packets that fitted the filter rule before any other.");
   for (const auto& filter : s.filters) {
@@ -332,6 +332,8 @@ Metrics metrics_of(const MetricsSample& sample, std::string_view version) {
   add_hcas(metrics, sample);
   add_filters(metrics, sample);
   add_work(metrics, sample.totals);
+  // The text format has no family without series.
+  std::erase_if(metrics, [](const auto& family) { return family.metric.empty(); });
   return metrics;
 }
 

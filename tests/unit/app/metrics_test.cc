@@ -175,6 +175,12 @@ TEST_F(MetricsTest, NamesAndSeriesAreInOrder) {
   }
 }
 
+TEST_F(MetricsTest, EachFamilyHasSeries) {
+  node.rows.filters.clear();
+  for (auto& hca : node.rows.totals.hcas) hca.administrator = false;
+  for (const auto& family : metrics()) EXPECT_FALSE(family.metric.empty()) << family.name;
+}
+
 // Traffic and neighbours add no series.
 TEST_F(MetricsTest, HowManySeriesThereAreDependsOnTheConfiguration) {
   const std::size_t before = series();
