@@ -25,8 +25,9 @@ void ConnectedPort::drop(rte_mbuf* m, Drop reason) noexcept {
 
 void ConnectedPort::poll() noexcept {
   expects_worker();
-  if (rte_ring_empty(config_.commands) == 0) [[unlikely]]
-    apply_commands();
+  QueueCommand command;
+  while (rte_ring_sc_dequeue_elem(config_.commands, &command, sizeof(command)) == 0)
+    [[unlikely]] apply_command(command);
   if (nb_local_ != 0) [[unlikely]]
     loop_back();
   while (oldest_is_over(kMessageMs)) [[unlikely]] abort_message(*begun_first_);
@@ -37,12 +38,6 @@ void ConnectedPort::poll() noexcept {
     return;
   events_came_ = false;
   if (hca_.doorbell != nullptr) hca_.doorbell->ring();
-}
-
-void ConnectedPort::apply_commands() noexcept {
-  QueueCommand command;
-  while (rte_ring_sc_dequeue_elem(config_.commands, &command, sizeof(command)) == 0)
-    apply_command(command);
 }
 
 void ConnectedPort::apply_command(const QueueCommand& command) noexcept {

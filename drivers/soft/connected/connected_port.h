@@ -147,7 +147,6 @@ class alignas(64) ConnectedPort {
 
  private:
   // connected_port.cc
-  void apply_commands() noexcept;
   void apply_command(const QueueCommand& command) noexcept;
   void loop_back() noexcept;
   void serve_ready() noexcept;
