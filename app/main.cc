@@ -181,6 +181,8 @@ Status start_frontends(const Options& options, const mgmt::NodeFaces& node, Cli&
     if (auto s = run_command_file(cli, options.cmdline_file, print_within(kFilePatience)); !s)
       return s;
   if (options.interactive) {
+    // The terminal writes to standard output itself.
+    static_cast<void>(frontends.standard_output.wait(kFilePatience));
     auto terminal = Terminal::create(
         cli, node.loop.events(), STDIN_FILENO, STDOUT_FILENO, [&node] { node.loop.request_stop(); },
         settle_log_of_command);

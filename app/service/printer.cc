@@ -97,6 +97,10 @@ void Printer::print(std::string_view text, std::chrono::milliseconds patience) {
     static_cast<void>(pipe_text_.write(text, std::chrono::milliseconds{0}, patience));
 }
 
+bool Printer::wait(std::chrono::milliseconds at_most) {
+  return file_ == nullptr || file_->wait(at_most);
+}
+
 /// A text that the queue has no room for waits for the thread, and so does each part of a longer one.
 void Printer::print_to_file(std::string_view text, std::chrono::milliseconds patience) {
   using std::chrono::milliseconds;

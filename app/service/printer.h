@@ -48,6 +48,8 @@ class Printer {
   Status start();
   /// `patience`: longest wait for room, for the whole text. After a loss it does not wait until there is some again.
   void print(std::string_view text, std::chrono::milliseconds patience);
+  /// Waits until all text is written, for others that write to the same destination. False: it is not.
+  bool wait(std::chrono::milliseconds at_most);
 
  private:
   void print_to_file(std::string_view text, std::chrono::milliseconds patience);

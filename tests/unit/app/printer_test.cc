@@ -188,6 +188,20 @@ TEST(PrinterOfFile, P16_AFileGetsAllOfManyTexts) {
   EXPECT_EQ(file->text.size(), 100 * (text.size() + 1));
 }
 
+/// The terminal writes to the same file.
+TEST(PrinterOfFile, P16_TheTextThatIsWaitedForIsInTheFile) {
+  ASSERT_TRUE(Eal::start());
+  const auto file = std::make_shared<HangingFile>();
+  Printer printer{std::make_unique<HangingOutput>(file)};
+  ASSERT_TRUE(printer.start());
+  file->hang(true);
+  printer.print("text\n", 0ms);
+  EXPECT_FALSE(printer.wait(1ms));
+  file->hang(false);
+  EXPECT_TRUE(printer.wait(24h));
+  EXPECT_EQ(file->text, "text\n");
+}
+
 std::atomic<bool> file_is_full{false};
 
 /// A disk that was full has room again.
