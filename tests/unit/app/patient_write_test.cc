@@ -8,39 +8,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <string>
 #include <thread>
+
+#include "tests/unit/app/full_pipe.h"
 
 namespace ipoib::app {
 namespace {
 
 using namespace std::chrono_literals;
 
-struct PatientWrite : testing::Test {
-  PatientWrite() {
-    EXPECT_EQ(pipe(ends.data()), 0);
-    fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    for (int i = 0; i < 20'000; ++i) lines += fmt::format("line {}\n", i);
-  }
-  ~PatientWrite() override {
-    close(ends[0]);
-    close(ends[1]);
-  }
-  /// Reads all that is in the pipe.
-  std::string read_all() const {
-    std::string text;
-    std::array<char, 4096> some;
-    for (ssize_t n = 0; (n = read(ends[0], some.data(), some.size())) > 0;)
-      text.append(some.data(), static_cast<std::size_t>(n));
-    EXPECT_EQ(errno, EAGAIN);
-    return text;
-  }
-
-  std::array<int, 2> ends{};
-  std::string lines;  ///< More than a pipe takes.
-};
+using PatientWrite = FullPipe;
 
 /// A parent made the description of standard error non-blocking. The log waits nevertheless.
 TEST_F(PatientWrite, P16_AnyTimeIsAnyTimeOnANonBlockingPipe) {

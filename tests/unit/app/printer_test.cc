@@ -9,9 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -23,35 +21,14 @@
 
 #include "lib/base/log.h"
 #include "tests/unit/app/app_eal.h"
+#include "tests/unit/app/full_pipe.h"
 
 namespace ipoib::app {
 namespace {
 
 using namespace std::chrono_literals;
 
-struct PrinterTest : testing::Test {
-  PrinterTest() {
-    EXPECT_EQ(pipe(ends.data()), 0);
-    fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    for (int i = 0; i < 20'000; ++i) lines += fmt::format("line {}\n", i);
-  }
-  ~PrinterTest() override {
-    close(ends[0]);
-    close(ends[1]);
-  }
-  /// Reads all that is in the pipe.
-  std::string read_all() const {
-    std::string text;
-    std::array<char, 4096> some;
-    for (ssize_t n = 0; (n = read(ends[0], some.data(), some.size())) > 0;)
-      text.append(some.data(), static_cast<std::size_t>(n));
-    EXPECT_EQ(errno, EAGAIN);
-    return text;
-  }
-
-  std::array<int, 2> ends{};
-  std::string lines;  ///< More than a pipe takes.
-};
+using PrinterTest = FullPipe;
 
 /// A node whose standard output is not read goes on, and says later how much is missing.
 TEST_F(PrinterTest, P16_APipeThatIsNotReadHoldsNothingUp) {
