@@ -42,7 +42,7 @@ once() {
   expect "$1: lost" "$(flow "$1" 'd[0]["lost"]')" 0
   expect "$1: received twice" "$(flow "$1" 'd[0]["repeated"]')" 0
 }
-sleep 3  # Each gateway hears a query of the other on both sides.
+sleep 5  # Two query intervals: each gateway hears the other on both sides, even if one query is late.
 flow_begin sender c send eth0 5 "$GROUP"
 once "two gateways"
 node_stop a
