@@ -2,15 +2,46 @@
 // Checks of IPv6 headers and addresses for the stages. Source: RFC 8200, RFC 4291.
 #pragma once
 
+#include <rte_mbuf.h>
+
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "lib/wire/ip.h"
 
 namespace ipoib::fwd {
 
-/// Next header: hop-by-hop options. Source: RFC 8200 §4.3.
-inline constexpr std::uint8_t kHopByHop = 0;
+// Next headers: extension headers. Source: RFC 8200 §4.1, RFC 4302 §2.
+inline constexpr std::uint8_t kHopByHop = 0, kRoutingHeader = 43, kFragmentHeader = 44,
+                              kAuthenticationHeader = 51, kDestinationOptions = 60;
+
+/// The first octets of an extension header. Source: RFC 8200 §4, RFC 4302 §2.2.
+struct ExtensionHead {
+  std::uint8_t next;
+  std::uint8_t units;      ///< Length of the header as it says.
+  std::uint8_t octets[2];  ///< They follow the length.
+
+  /// Reads the header at this place of a packet in any segments. Empty: the packet ends before.
+  static std::optional<ExtensionHead> read(const rte_mbuf* m, std::uint32_t at) noexcept {
+    ExtensionHead head;
+    const void* const from = rte_pktmbuf_read(m, at, sizeof(head), &head);
+    if (from == nullptr) return std::nullopt;
+    if (from != &head) std::memcpy(&head, from, sizeof(head));
+    return head;
+  }
+  /// Octets of the header, which is of kind `kind`.
+  [[nodiscard]] std::uint32_t len(std::uint8_t kind) const noexcept {
+    if (kind == kFragmentHeader) return 8;
+    return kind == kAuthenticationHeader ? (units + 2U) * 4 : (units + 1U) * 8;
+  }
+  [[nodiscard]] std::uint8_t routing_type() const noexcept { return octets[0]; }
+  // Fragment header.
+  [[nodiscard]] bool is_later_fragment() const noexcept {
+    return octets[0] != 0 || (octets[1] & 0xf8) != 0;
+  }
+  [[nodiscard]] bool more_fragments() const noexcept { return (octets[1] & 1) != 0; }
+};
 
 /// First eight octets and last eight, in memory order.
 struct Ip6Words {

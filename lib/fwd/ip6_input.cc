@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstring>
 
 #include "lib/base/contract.h"
 #include "lib/fwd/filter/upper_header.h"
@@ -88,25 +87,19 @@ void special_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out,
 }
 
 enum class Extension : std::uint8_t {
-  kNone,     ///< An upper layer, or nothing that this node can read beyond.
-  kOptions,  ///< Hop-by-hop or destination options, or alike: passes.
-  kRouting,
-  kFragment,
-  kAuthentication,
+  kNone,  ///< An upper layer, or nothing that this node can read beyond.
+  kPassed,
   kDropped,  ///< For experiments.
 };
 
 /// Source: RFC 9288 §3.4; the numbers are those of the registry "IPv6 Extension Header Types".
 constexpr std::array<Extension, 256> kExtensionKinds = [] {
-  constexpr std::uint8_t kDestinationOptions = 60, kMobility = 135, kHostIdentity = 139,
-                         kShim6 = 140;
+  constexpr std::uint8_t kMobility = 135, kHostIdentity = 139, kShim6 = 140;
   std::array<Extension, 256> extensions{};
   extensions.fill(Extension::kNone);
-  for (const std::uint8_t type : {kHopByHop, kDestinationOptions, kMobility, kHostIdentity, kShim6})
-    extensions[type] = Extension::kOptions;
-  extensions[43] = Extension::kRouting;
-  extensions[44] = Extension::kFragment;
-  extensions[51] = Extension::kAuthentication;
+  for (const std::uint8_t type : {kHopByHop, kRoutingHeader, kFragmentHeader, kAuthenticationHeader,
+                                  kDestinationOptions, kMobility, kHostIdentity, kShim6})
+    extensions[type] = Extension::kPassed;
   extensions[253] = extensions[254] = Extension::kDropped;
   return extensions;
 }();
@@ -130,19 +123,12 @@ constexpr bool is_dropped_routing(std::uint8_t type) {
     const Extension extension = kExtensionKinds[next];
     if (extension == Extension::kDropped) return Drop::kIp6Extension;
     if (extension == Extension::kNone || n == kMaxExtensions || at + 8 > end) return Drop::kNone;
-    std::array<std::uint8_t, 4> copy;
-    const void* const header = rte_pktmbuf_read(m, at, sizeof(copy), copy.data());
-    std::memcpy(copy.data(), header, sizeof(copy));
-    const std::uint8_t len = copy[1];
-    if (extension == Extension::kRouting && is_dropped_routing(copy[2])) return Drop::kIp6Extension;
-    if (extension == Extension::kFragment) {
-      constexpr unsigned kOffsetMask = 0xfff8;
-      if (((copy[2] * 256U + copy[3]) & kOffsetMask) != 0) return Drop::kNone;
-      at += 8;
-    } else {
-      at += extension == Extension::kAuthentication ? (len + 2U) * 4 : (len + 1U) * 8;
-    }
-    next = copy[0];
+    const ExtensionHead head = *ExtensionHead::read(m, at);
+    if (next == kRoutingHeader && is_dropped_routing(head.routing_type()))
+      return Drop::kIp6Extension;
+    if (next == kFragmentHeader && head.is_later_fragment()) return Drop::kNone;
+    at += head.len(next);
+    next = head.next;
   }
 }
 

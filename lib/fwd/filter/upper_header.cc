@@ -9,10 +9,6 @@
 namespace ipoib::fwd {
 namespace {
 
-/// Protocol numbers of extension headers.
-constexpr std::uint8_t kRouting = 43, kFragment = 44, kAuthentication = 51, kDestination = 60;
-constexpr std::uint16_t kMoreFragments6 = 1, kOffsetMask6 = 0xfff8;
-
 /// Reads what follows the last header. `first`: of several fragments.
 void take_ports(const rte_mbuf* m, std::uint32_t at, bool first, UpperHeader& upper) noexcept {
   if (!has_ports(upper.protocol)) return;
@@ -50,30 +46,25 @@ UpperHeader upper_header6(const rte_mbuf* m) noexcept {
   std::uint32_t at = sizeof(wire::Ipv6Hdr);
   bool first = false;
   for (unsigned n = 0; n <= kMaxExtensions; ++n) {
-    const bool options = next == kHopByHop || next == kRouting || next == kDestination;
-    if (!options && next != kFragment && next != kAuthentication) {
+    const bool options = next == kHopByHop || next == kRoutingHeader || next == kDestinationOptions;
+    if (!options && next != kFragmentHeader && next != kAuthenticationHeader) {
       UpperHeader upper;
       upper.protocol = next;
       take_ports(m, at, first, upper);
       return upper;
     }
-    std::uint8_t copy[4];
-    const void* const header = rte_pktmbuf_read(m, at, sizeof(copy), copy);
-    if (header == nullptr) break;
-    std::memcpy(copy, header, sizeof(copy));
-    if (next == kFragment) {
-      const auto fragment = static_cast<std::uint16_t>(copy[2] << 8 | copy[3]);
-      if ((fragment & kOffsetMask6) != 0) {
+    const auto head = ExtensionHead::read(m, at);
+    if (!head) break;
+    if (next == kFragmentHeader) {
+      if (head->is_later_fragment()) {
         UpperHeader upper;
-        upper.protocol = copy[0];
+        upper.protocol = head->next;
         return upper;
       }
-      first = first || (fragment & kMoreFragments6) != 0;
-      at += 8;
-    } else {
-      at += next == kAuthentication ? (copy[1] + 2U) * 4 : (copy[1] + 1U) * 8;
+      first = first || head->more_fragments();
     }
-    next = copy[0];
+    at += head->len(next);
+    next = head->next;
   }
   return hidden();
 }
