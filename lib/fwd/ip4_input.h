@@ -61,7 +61,7 @@ class Ip4Input {
   /// this node's.
   static bool is_special(const Context& c, const wire::Ipv4Hdr& hdr, std::uint32_t dst) noexcept {
     const std::uint32_t src = hdr.src.host();
-    return kSpecial[src >> 24] + kSpecial[dst >> 24] + c.own_addresses.perhaps_v4(src) != 0;
+    return kSpecial[src >> 24] || kSpecial[dst >> 24] || c.own_addresses.perhaps_v4(src);
   }
 
   /// The common case: well-formed, without options or padding.
@@ -69,8 +69,9 @@ class Ip4Input {
     if (m->data_len < sizeof(wire::Ipv4Hdr)) [[unlikely]]
       return false;
     const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
-    return hdr.version_ihl == 0x45 && hdr.total_len.host() == m->pkt_len &&
-           ip4_checksum_is_valid(hdr, sizeof(hdr));
+    if (hdr.version_ihl != 0x45 || hdr.total_len.host() != m->pkt_len) [[unlikely]]
+      return false;
+    return plain_ip4_checksum_is_valid(hdr);
   }
   /// Checks any other packet and trims its padding. Returns false if it is dropped.
   static bool admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) noexcept;

@@ -28,7 +28,7 @@ class OwnAddresses {
 
   /// addr in host order.
   [[nodiscard]] bool perhaps_v4(std::uint32_t addr) const noexcept {
-    return test(bit_of(std::uint64_t{addr}));
+    return test(bit_of(word_of_v4(addr)));
   }
   [[nodiscard]] bool perhaps(const wire::IpAddr& addr) const noexcept {
     return test(bit_of(word_of(addr)));
@@ -37,9 +37,11 @@ class OwnAddresses {
  private:
   static constexpr unsigned kBits = 12;
 
-  /// An IPv4 address in host order; for an IPv6 address, both halves mixed.
+  /// In memory order: an address that was just read from a packet needs no swap.
+  static std::uint64_t word_of_v4(std::uint32_t addr) noexcept { return __builtin_bswap32(addr); }
+  /// An IPv4 address in memory order; for an IPv6 address, both halves mixed.
   static std::uint64_t word_of(const wire::IpAddr& addr) noexcept {
-    if (addr.is_v4()) return addr.v4_host();
+    if (addr.is_v4()) return word_of_v4(addr.v4_host());
     std::uint64_t high, low;
     std::memcpy(&high, addr.bytes.data(), sizeof(high));
     std::memcpy(&low, addr.bytes.data() + sizeof(high), sizeof(low));
