@@ -94,6 +94,8 @@ class PrefixTable {
       Entry entry = load(entries_[addr / kGroupSize]);
       if ((entry & kGroup) != 0)
         entry = load(groups_[(entry & kNumber) * kGroupSize + addr % kGroupSize]);
+      if (is_adjacency(entry)) [[likely]]
+        return entry & kNumber;
       return entry != 0 ? entry & kNumber : default_;
     }
 
