@@ -83,52 +83,61 @@ template <class Grh>
 inline constexpr std::uint32_t kGrhLen =
     std::is_same_v<Grh, GroupGrh> ? std::uint32_t{sizeof(wire::Grh)} : 0;
 
-/// True if the frame can be written around an IP packet in its own mbuf.
+/// True if the frame can be written around an IP packet in its own mbuf. `len`: m->pkt_len.
 template <class Grh>
-[[nodiscard, gnu::always_inline]] inline bool has_frame_room(const rte_mbuf* m) noexcept {
+[[nodiscard, gnu::always_inline]] inline bool has_frame_room(const rte_mbuf* m,
+                                                             std::uint32_t len) noexcept {
   return is_sole_mbuf(m) && m->data_off >= kFrameRoom + kGrhLen<Grh> &&
-         std::uint32_t{m->buf_len} >= std::uint32_t{m->data_off} + m->data_len + kFrameTailRoom;
+         std::uint32_t{m->buf_len} >= std::uint32_t{m->data_off} + len + kFrameTailRoom;
+}
+
+/// A 16-bit number in network order as octets 4 and 5 of a word. It takes one instruction less than
+/// to swap 16 bits and to shift them.
+[[nodiscard]] constexpr std::uint64_t in_octets_4_and_5(std::uint64_t number) noexcept {
+  return __builtin_bswap64(number) >> 16;
 }
 
 /// Makes an IP packet a whole frame, with an ICRC of zero. `to` has frame_start() (two octets of any
 /// value and FrameHead::mac), lrh, mgid_mid and mgid_low (those of FrameHead), and qpn. An IP packet
 /// is so long that the frame needs no Ethernet padding. `grh`: NoGrh, or that of the group. `last`:
-/// FrameKeys::last_word(). Shape: has_frame_room<Grh>(m); `ip` and `len` are its data and length.
+/// FrameKeys::last_word(). Shape: has_frame_room<Grh>(m, len); `ip` and `len` are its data and length.
 template <class Grh, class To>
 [[gnu::always_inline]] inline void write_frame(rte_mbuf* m, std::byte* ip, std::uint32_t len,
                                                const To& to, const FrameKeys& keys, const Grh& grh,
                                                std::uint64_t last, std::uint32_t psn) noexcept {
-  expects([&] { return has_frame_room<Grh>(m) && len == m->pkt_len; },
+  expects([&] { return len == m->pkt_len && has_frame_room<Grh>(m, len); },
           "the headers have room around the packet");
   expects(to.qpn >> 24 == 0, "a QPN has 24 bits");
   constexpr std::uint32_t kGrh = kGrhLen<Grh>;
   constexpr std::uint32_t kHead = kFrameRoom - kNotSent + kGrh;
+  constexpr std::uint32_t kOwnLen = kHead + std::uint32_t{wire::kIcrcLen};
+  static_assert((kOwnLen - RTE_ETHER_HDR_LEN) % 4 == 0);
+  const std::uint32_t padded_len = (len + 3) & ~3U;
   const std::uint32_t pad = -len & 3;
-  const std::uint32_t frame_len = kHead + len + pad + std::uint32_t{wire::kIcrcLen};
+  const std::uint32_t frame_len = kOwnLen + padded_len;
   const std::uint32_t iba_len = frame_len - RTE_ETHER_HDR_LEN;
-  const auto iba_words = static_cast<std::uint16_t>(iba_len / 4);
+  m->data_off = static_cast<std::uint16_t>(m->data_off - kHead);
+  m->data_len = static_cast<std::uint16_t>(frame_len);
+  m->pkt_len = frame_len;
   // Words from registers: an array that is copied would be stored in one width and read in another.
   const auto put = [ip](std::size_t before, std::uint64_t word) {
     std::memcpy(ip - before, &word, sizeof(word));
   };
   put(48 + kGrh, to.frame_start());
   put(40 + kGrh, keys.eth_tail);
-  put(32 + kGrh, keys.lrh | to.lrh | std::uint64_t{__builtin_bswap16(iba_words)} << 32);
+  put(32 + kGrh, keys.lrh | to.lrh | in_octets_4_and_5(iba_len / 4));
   if constexpr (kGrh != 0) {
-    const auto pay_len = static_cast<std::uint16_t>(iba_len - sizeof(wire::Lrh) - kGrh);
-    put(64, grh.start | std::uint64_t{__builtin_bswap16(pay_len)} << 32);
+    const std::uint32_t pay_len = iba_len - std::uint32_t{sizeof(wire::Lrh)} - kGrh;
+    put(64, grh.start | in_octets_4_and_5(pay_len));
     put(56, grh.sgid[0]);
     put(48, grh.sgid[1]);
     put(40, grh.mgid_start | std::uint64_t{to.mgid_mid} << 48);
     put(32, to.mgid_low);
   }
-  put(24, keys.bth[pad] | std::uint64_t{__builtin_bswap32(to.qpn)} << 32);
-  put(16, keys.qkey | __builtin_bswap32(psn & 0xff'ffff));
+  put(24, keys.bth[pad] | __builtin_bswap64(to.qpn));
+  put(16, keys.qkey | __builtin_bswap64(psn & 0xff'ffff) >> 32);
   put(8, last);
   std::memset(ip + len, 0, kFrameTailRoom);
-  m->data_off = static_cast<std::uint16_t>(m->data_off - kHead);
-  m->data_len = static_cast<std::uint16_t>(frame_len);
-  m->pkt_len = frame_len;
 }
 
 /// Octets of the IP packet in a frame of write_frame().

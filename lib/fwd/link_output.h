@@ -96,7 +96,7 @@ class LinkTx {
   /// mtu_of() for a neighbour on the interface.
   [[nodiscard]] std::uint16_t mtu(const table::Neighbour& to) const noexcept {
     expects_begun();
-    return to.queue != nullptr ? to.mtu : std::min(to.mtu, mtu_);
+    return to.queue != nullptr ? to.mtu : std::min(to.mtu, static_cast<std::uint16_t>(mtu_));
   }
   /// Sends one packet that fits. Errors: kNoMbuf (no headroom).
   [[gnu::always_inline]] void send(const table::Neighbour& to, rte_mbuf* m, DropBin& bin) noexcept {
@@ -118,10 +118,14 @@ class LinkTx {
                                                          std::uint32_t now_s) noexcept {
     using enum table::NeighbourMode;
     if (!same_egress(*to[i]) || batch_.is_handed_over()) return i;
-    if (mode_ == kUdFrame) return run<H, kUdFrame>(pkts, to, i, now_s);
-    if (mode_ == kUdGroupFrame) return run<H, kUdGroupFrame>(pkts, to, i, now_s);
-    if (mode_ == kEthernet) return run<H, kEthernet>(pkts, to, i, now_s);
-    return run<H, kUd>(pkts, to, i, now_s);
+    const std::span<rte_mbuf*> out = batch_.free_places();
+    const std::size_t n = std::min(pkts.size() - i, out.size());
+    rte_mbuf* const* const from = pkts.data() + i;
+    if (mode_ == kUdFrame) return i + run<H, kUdFrame>(from, to + i, out.data(), n, now_s);
+    if (mode_ == kUdGroupFrame)
+      return i + run<H, kUdGroupFrame>(from, to + i, out.data(), n, now_s);
+    if (mode_ == kEthernet) return i + run<H, kEthernet>(from, to + i, out.data(), n, now_s);
+    return i + run<H, kUd>(from, to + i, out.data(), n, now_s);
   }
   void end() noexcept {
     batch_.end();
@@ -130,10 +134,12 @@ class LinkTx {
   }
 
  private:
-  /// send_run() for one mode. It is not inlined, so that it has all registers for itself.
+  /// send_run() for one mode and at most `n` packets, to the places at `out`; returns the number of
+  /// packets sent. It is not inlined, so that it has all registers for itself, and its arrays begin
+  /// with the run, so that one register is the index of all.
   template <class H, table::NeighbourMode kMode>
-  [[gnu::noinline]] std::size_t run(std::span<rte_mbuf* const> pkts, table::Neighbour* const* to,
-                                    std::size_t first, std::uint32_t now_s) noexcept {
+  [[gnu::noinline]] std::size_t run(rte_mbuf* const* pkts, table::Neighbour* const* to,
+                                    rte_mbuf** out, std::size_t n, std::uint32_t now_s) noexcept {
     expects_begun();
     constexpr bool kFrames = has_frames(kMode);
     using Grh = std::conditional_t<kMode == table::NeighbourMode::kUdGroupFrame, fabric::GroupGrh,
@@ -141,25 +147,25 @@ class LinkTx {
     Grh grh;
     if constexpr (kMode == table::NeighbourMode::kUdGroupFrame)
       grh = c_.frame_heads.group_grh(iface_, kType == wire::EtherType::kIpv6);
-    const std::span<rte_mbuf*> places = batch_.free_places();
-    const std::size_t end = std::min(pkts.size(), first + places.size());
-    rte_mbuf** const out = places.data() - first;
     const fabric::FrameKeys* const keys = keys_;
     const std::uint64_t last = kFrames ? keys->last_word(static_cast<IpoibHeader>(tail_)) : 0;
-    const std::uint32_t psn = kFrames ? *keys->psn - static_cast<std::uint32_t>(first) : 0;
+    const std::uint32_t psn = kFrames ? *keys->psn : 0;
     std::uint32_t octets = 0;
     std::uint16_t segments = 0;
-    std::size_t i = first;
-    for (; i < end; ++i) {
+    std::size_t i = 0;
+    for (; i < n; ++i) {
       table::Neighbour* const t = to[i];
       rte_mbuf* const m = pkts[i];
       if (t == nullptr || t->egress_key() != egress_key_) [[unlikely]]
         break;
       const std::uint32_t len = m->pkt_len;
       std::byte* const ip = rte_pktmbuf_mtod(m, std::byte*);
-      if (len > t->mtu || len > mtu_ || !H::may_pass(ip, *t)) [[unlikely]]
+      // 16 bits are enough for the second comparison, which thus needs no load of its own.
+      if (len > mtu_ || static_cast<std::uint16_t>(len) > t->mtu || !H::may_pass(ip, *t))
+          [[unlikely]]
         break;
-      if (kFrames ? !fabric::has_frame_room<Grh>(m) : m->data_off < RTE_ETHER_HDR_LEN) [[unlikely]]
+      if (kFrames ? !fabric::has_frame_room<Grh>(m, len) : m->data_off < RTE_ETHER_HDR_LEN)
+          [[unlikely]]
         break;
       octets += len;
       if constexpr (!kFrames) segments |= m->nb_segs;
@@ -174,7 +180,7 @@ class LinkTx {
       table::NeighbourTable::touch(*t, now_s);
     }
     if constexpr (kFrames) *keys->psn = psn + static_cast<std::uint32_t>(i);
-    batch_.push_run(static_cast<std::uint16_t>(i - first), octets, segments,
+    batch_.push_run(static_cast<std::uint16_t>(i), octets, segments,
                     kMode == table::NeighbourMode::kUd);
     return i;
   }
@@ -226,7 +232,7 @@ class LinkTx {
   const fabric::FrameKeys* keys_ = nullptr;                      ///< Null: no frames.
   LinkTail tail_ = 0;
   bool up_ = false;
-  std::uint16_t mtu_ = 0;
+  std::uint32_t mtu_ = 0;  ///< At most 0xffff.
 };
 
 }  // namespace ipoib::fwd

@@ -40,7 +40,7 @@ class SoftFrames : public SoftFixture {
     rte_mbuf* const m = packet(ip, fabric::kNoAh, 0);
     std::memset(rte_pktmbuf_mtod(m, std::byte*) + ip.size(), 0xee, 16);  // former contents
     const fabric::FrameKeys keys = keys_of(node).value();
-    EXPECT_TRUE(fabric::has_frame_room<Grh>(m));
+    EXPECT_TRUE(fabric::has_frame_room<Grh>(m, m->pkt_len));
     fabric::write_frame(m, rte_pktmbuf_mtod(m, std::byte*), m->pkt_len, to, keys, grh,
                         keys.last_word(kIpoib), (*keys.psn)++);
     EXPECT_EQ(fabric::ip_len_of_frame(m), ip.size());
@@ -232,25 +232,25 @@ TEST_F(SoftFrames, NotTakenByAFullCable) {
 
 TEST_F(SoftFrames, NeedRoomAndAnMbufOfTheirOwn) {
   rte_mbuf* const m = packet(counting(60), fabric::kNoAh, 0);
-  EXPECT_TRUE(fabric::has_frame_room<fabric::NoGrh>(m));
+  EXPECT_TRUE(fabric::has_frame_room<fabric::NoGrh>(m, m->pkt_len));
   const std::uint16_t off = m->data_off;
   m->data_off = fabric::kFrameRoom;
-  EXPECT_TRUE(fabric::has_frame_room<fabric::NoGrh>(m));
+  EXPECT_TRUE(fabric::has_frame_room<fabric::NoGrh>(m, m->pkt_len));
   m->data_off = fabric::kFrameRoom - 1;
-  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(m)) << "headroom";
+  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(m, m->pkt_len)) << "headroom";
   m->data_off = static_cast<std::uint16_t>(m->buf_len - 60 - fabric::kFrameTailRoom);
-  EXPECT_TRUE(fabric::has_frame_room<fabric::NoGrh>(m));
+  EXPECT_TRUE(fabric::has_frame_room<fabric::NoGrh>(m, m->pkt_len));
   ++m->data_off;
-  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(m)) << "tailroom";
+  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(m, m->pkt_len)) << "tailroom";
   m->data_off = off;
   rte_mbuf_refcnt_update(m, 1);
-  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(m)) << "shared";
+  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(m, m->pkt_len)) << "shared";
   rte_mbuf_refcnt_update(m, -1);
   rte_mbuf* const clone = rte_pktmbuf_clone(m, Cable::get().pool);
-  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(clone)) << "indirect";
+  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(clone, clone->pkt_len)) << "indirect";
   rte_pktmbuf_free(clone);
   ASSERT_EQ(rte_pktmbuf_chain(m, packet(counting(60), fabric::kNoAh, 0)), 0);
-  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(m)) << "two segments";
+  EXPECT_FALSE(fabric::has_frame_room<fabric::NoGrh>(m, m->pkt_len)) << "two segments";
   rte_pktmbuf_free(m);
 }
 
