@@ -3,6 +3,8 @@
 // of its own that is derived from these.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
 
 #include "lib/fwd/context.h"
@@ -16,10 +18,15 @@ struct Ip4Traits {
   static constexpr bool kV4 = true;
   static constexpr wire::EtherType kType = wire::EtherType::kIpv4;
 
-  static wire::IpAddr source(const Hdr& hdr) noexcept { return wire::IpAddr::v4(hdr.src.host()); }
-  static wire::IpAddr destination(const Hdr& hdr) noexcept {
-    return wire::IpAddr::v4(hdr.dst.host());
+  /// IpAddr::v4() of an address in a header, without a swap.
+  static wire::IpAddr mapped(const wire::Be32& addr) noexcept {
+    static_assert(std::endian::native == std::endian::little);
+    const std::uint64_t octets = std::bit_cast<std::uint32_t>(addr);
+    return std::bit_cast<wire::IpAddr>(
+        std::array<std::uint64_t, 2>{0, octets << 32 | 0xffff'0000ULL});
   }
+  static wire::IpAddr source(const Hdr& hdr) noexcept { return mapped(hdr.src); }
+  static wire::IpAddr destination(const Hdr& hdr) noexcept { return mapped(hdr.dst); }
   static table::NextHop route_to_source(const Context& c, const Hdr& hdr) noexcept {
     return c.next_hops.get(c.prefixes.lookup(hdr.src.host()));
   }
