@@ -144,9 +144,8 @@ class LinkTx {
     constexpr bool kFrames = has_frames(kMode);
     using Grh = std::conditional_t<kMode == table::NeighbourMode::kUdGroupFrame, fabric::GroupGrh,
                                    fabric::NoGrh>;
-    Grh grh;
-    if constexpr (kMode == table::NeighbourMode::kUdGroupFrame)
-      grh = c_.frame_heads.group_grh(iface_, kType == wire::EtherType::kIpv6);
+    // In memory: registers would not hold its words beside the addresses.
+    const Grh& grh = grh_of_run<Grh>();
     const fabric::FrameKeys* const keys = keys_;
     const std::uint64_t last = kFrames ? keys->last_word(static_cast<IpoibHeader>(tail_)) : 0;
     const std::uint32_t psn = kFrames ? *keys->psn : 0;
@@ -183,6 +182,16 @@ class LinkTx {
     batch_.push_run(static_cast<std::uint16_t>(i), octets, segments,
                     kMode == table::NeighbourMode::kUd);
     return i;
+  }
+  /// The GRH of a run of whole frames; NoGrh: any other.
+  template <class Grh>
+  [[nodiscard]] const Grh& grh_of_run() const noexcept {
+    if constexpr (std::is_same_v<Grh, fabric::GroupGrh>) {
+      return c_.frame_heads.group_grh(iface_, kType == wire::EtherType::kIpv6);
+    } else {
+      static constexpr fabric::NoGrh kNone{};
+      return kNone;
+    }
   }
   [[gnu::always_inline]] void expects_begun() const noexcept {
     expects(iface_ != table::kNoInterface, "the batch is open");
