@@ -131,6 +131,20 @@ void BroadcastMembership::ask_again(TimePoint now) {
     join(now);
 }
 
+/// The answer to a request that is under way may be older than the group: the next one follows soon.
+void BroadcastMembership::on_created(const wire::Gid& mgid, TimePoint now) {
+  if ((state_ != State::kWaiting && state_ != State::kJoining) || !may_be(mgid)) return;
+  ++counters_.group_reports;
+  backoff_ = config_.join_backoff_min;
+  if (due_) due_ = std::min(*due_, now + jitter_.around(kConfirmDelay, 100));
+}
+
+void BroadcastMembership::on_deleted(const wire::Gid& mgid, TimePoint now) {
+  if (state_ != State::kMember || mgid != group_) return;
+  ++counters_.group_reports;
+  ask_again(now);
+}
+
 void BroadcastMembership::lose(std::string reason, TimePoint now) {
   if (state_ != State::kJoining && state_ != State::kMember) return;
   cancel();
@@ -142,9 +156,20 @@ void BroadcastMembership::lose(std::string reason, TimePoint now) {
 
 wire::Gid BroadcastMembership::mgid() const {
   if (finder_ != nullptr && finder_->group()) return finder_->group()->mgid;
+  return mgid_in(scope_);
+}
+
+wire::Gid BroadcastMembership::mgid_in(std::uint8_t scope) const {
   if (config_.all_nodes == AllNodes::kInstead)
-    return wire::mgid_of(wire::all_nodes(), config_.pkey, scope_);
-  return wire::broadcast_mgid(config_.pkey, scope_);
+    return wire::mgid_of(wire::all_nodes(), config_.pkey, scope);
+  return wire::broadcast_mgid(config_.pkey, scope);
+}
+
+/// True if the search can find this group.
+bool BroadcastMembership::may_be(const wire::Gid& mgid) const {
+  if (finder_ != nullptr) return finder_->group() && finder_->group()->mgid == mgid;
+  if (config_.scope != kScopeAuto) return mgid == mgid_in(config_.scope);
+  return std::ranges::any_of(kScopes, [&](std::uint8_t s) { return mgid == mgid_in(s); });
 }
 
 std::uint8_t BroadcastMembership::first_scope() const {
@@ -268,13 +293,17 @@ void BroadcastMembership::on_answer(const sa::Outcome& outcome, TimePoint now) {
   if (!outcome) {
     if (says_absent(outcome.error()) && look_further(now)) return;
     on_failure(outcome.error(), now);
-    if (sa_says_no(outcome.error())) search_anew();
+    if (sa_says_no(outcome.error())) {
+      search_anew();
+      owner_.on_lost(now);
+    }
     return try_later(now);
   }
   creating_ = false;
   if (const auto good = accept(*outcome, now); !good) {
     ++counters_.joins_failed;
     give_reason(good.error().what, State::kJoining, now);
+    if (good.error().code == Errc::kUnavailable) owner_.on_lost(now);
     return try_later(now);
   }
   state_ = State::kMember;

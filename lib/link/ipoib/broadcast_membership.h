@@ -32,6 +32,8 @@ class MembershipOwner {
   virtual void on_membership_changed(TimePoint now) = 0;
   /// The SA has lost the membership, and so probably everything that it knew of the port.
   virtual void on_forgotten(TimePoint now) = 0;
+  /// The group does not exist any more, or this port cannot use the group that replaced it.
+  virtual void on_lost(TimePoint now) = 0;
 };
 
 class BroadcastMembership {
@@ -53,6 +55,10 @@ class BroadcastMembership {
   /// The SA may answer differently now. A member asks soon, with a delay so that not all members
   /// ask at once.
   void ask_again(TimePoint now);
+  /// The SA reports the creation or deletion of a group. If it can be this one, the SA is asked
+  /// soon, because reports may be late or repeated.
+  void on_created(const wire::Gid& mgid, TimePoint now);
+  void on_deleted(const wire::Gid& mgid, TimePoint now);
   /// The port cannot be a member any more; joins again later.
   void lose(std::string reason, TimePoint now);
 
@@ -67,6 +73,8 @@ class BroadcastMembership {
 
  private:
   [[nodiscard]] wire::Gid mgid() const;
+  [[nodiscard]] wire::Gid mgid_in(std::uint8_t scope) const;
+  [[nodiscard]] bool may_be(const wire::Gid& mgid) const;
   [[nodiscard]] std::string what() const;
   [[nodiscard]] std::uint8_t first_scope() const;
   [[nodiscard]] Status may_ask() const;

@@ -152,6 +152,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   void on_forgotten(TimePoint now) override {
     on_port_event(fabric::PortEvent::kClientReregister, now);
   }
+  void on_lost(TimePoint now) override;
 
   [[nodiscard]] std::vector<std::byte> encapsulate(wire::EtherType type,
                                                    std::span<const std::byte> payload) const;
@@ -186,6 +187,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   }
   void withdraw(TimePoint now);
   void suspend(TimePoint now);
+  void go_down(TimePoint now);
   void finish_stop(TimePoint now);
   /// While stopping: the SA has answered everything except the leave of the broadcast group.
   [[nodiscard]] bool leaves_done() const { return groups_->left() && traps_.ended(); }

@@ -61,8 +61,14 @@ void IpoibLink::rejoin(TimePoint now) {
 }
 
 void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
-  if (notice.is(wire::Trap::kGroupCreated)) groups_->on_created(notice.data_gid, now);
-  if (notice.is(wire::Trap::kGroupDeleted)) groups_->on_deleted(notice.data_gid, now);
+  if (notice.is(wire::Trap::kGroupCreated)) {
+    membership_.on_created(notice.data_gid, now);
+    groups_->on_created(notice.data_gid, now);
+  }
+  if (notice.is(wire::Trap::kGroupDeleted)) {
+    membership_.on_deleted(notice.data_gid, now);
+    groups_->on_deleted(notice.data_gid, now);
+  }
 }
 
 /// Removes neighbours, paths, and the attachment to the broadcast group at the HCA.
@@ -81,6 +87,18 @@ void IpoibLink::withdraw(TimePoint now) {
 void IpoibLink::suspend(TimePoint now) {
   if (!ip_.ready()) return;
   groups_->suspend();  // First, so that nothing is sent to the SA.
+  go_down(now);
+}
+
+/// The SA has no broadcast group for this link. Groups that were created like the former one are
+/// left, so that they can end: those of the next one may have another Q_Key or MTU.
+void IpoibLink::on_lost(TimePoint now) {
+  if (!ip_.ready()) return;
+  groups_->stop(now);
+  go_down(now);
+}
+
+void IpoibLink::go_down(TimePoint now) {
   ip_.stop_ip6(now);
   withdraw(now);
   for (const auto& [addr, entry] : statics_) static_cast<void>(pin_static(addr, entry, now));

@@ -274,15 +274,13 @@ TEST(IpoibLink, MembershipIsConfirmedAndSilenceDoesNotEndIt) {
   EXPECT_EQ(sim.link.state(), State::kUp);
 }
 
-TEST(IpoibLink, GroupLostByTheSaIsJoinedAgainWhileNeighboursWork) {
+TEST(IpoibLink, U43_GroupLostByTheSaTakesTheLinkDownUntilAnotherIsThere) {
   SimIpoibLink sim;
-  sim.bring_up_with_peer();
+  const auto peer = sim.bring_up_with_peer();
   sim.sa.join_status = static_cast<std::uint16_t>(wire::MadStatus::kSaInsufficientComponents);
   sim.on_port_event(fabric::PortEvent::kClientReregister, 1s);
   EXPECT_EQ(sim.link.state(), State::kJoining);
-  EXPECT_TRUE(sim.sink.valid(ip("10.0.0.2")));
-  sim.want(ip("10.0.0.2"));
-  EXPECT_TRUE(sim.sink.open.empty());
+  EXPECT_FALSE(sim.sink.valid(ip("10.0.0.2")));
 
   // The new group differs in all attributes; the link adopts them.
   sim.sa.join_status = 0;
@@ -295,9 +293,10 @@ TEST(IpoibLink, GroupLostByTheSaIsJoinedAgainWhileNeighboursWork) {
   EXPECT_EQ(sim.actions.attached.count({sim.sa.group.mgid, 0xc000}), 0U);
   EXPECT_EQ(sim.actions.attached.count({sim.sa.group.mgid, 0xc123}), 1U);
   EXPECT_EQ(sim.link.mtu(), 1020);
-  EXPECT_EQ(sim.sink.find(ip("10.0.0.2"))->mtu, 1020);
-  EXPECT_TRUE(sim.sink.valid(ip("10.0.0.2")));
   EXPECT_EQ(sim.actions.frames.back().to.dlid, 0xc123);
+  sim.resolve("10.0.0.2", peer);
+  ASSERT_TRUE(sim.sink.valid(ip("10.0.0.2")));
+  EXPECT_EQ(sim.sink.find(ip("10.0.0.2"))->mtu, 1020);
 }
 
 // The MTU can be set at any time, up to the group's.

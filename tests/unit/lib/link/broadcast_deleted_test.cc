@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The broadcast group of a link is deleted at the SA, and exists again later.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "lib/wire/iba.h"
+#include "lib/wire/notice.h"
+#include "tests/support/logged.h"
+#include "tests/support/sim_ipoib_link.h"
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+
+class BroadcastDeleted : public ::testing::Test {
+ protected:
+  static constexpr auto* kPeer = "10.0.0.2";
+  static constexpr auto* kGroup = "239.1.2.3";
+  static constexpr auto* kAbsence = "the group does not exist";
+
+  /// The group exists again only when a port creates it.
+  void remove_group() {
+    sim.sa.only_creation = true;
+    sim.sa.members = 0;
+  }
+  void create_group() { sim.sa.only_creation = false; }
+  void report(wire::Trap trap, const wire::Gid& mgid) {
+    sim.link.on_report(wire::make_notice(trap, mgid, 1, {}), sim.now);
+  }
+  void report(wire::Trap trap) { report(trap, sim.sa.group.mgid); }
+  void bring_up() {
+    peer = sim.bring_up_with_peer();
+    ASSERT_TRUE(sim.link.join_group(ip(kGroup), sim.now));
+    sim.run_for(100ms);
+    ASSERT_EQ(row(kGroup).state, "member");
+    sim.sa.group_requests.clear();
+  }
+  void lose_group() {
+    bring_up();
+    remove_group();
+    report(wire::Trap::kGroupDeleted);
+    sim.run_for(300ms);
+    ASSERT_EQ(sim.link.state(), State::kJoining);
+  }
+  [[nodiscard]] GroupInfo row(const char* group) const {
+    for (auto& r : sim.link.groups(sim.now))
+      if (r.group == ip(group)) return r;
+    return {};
+  }
+  [[nodiscard]] auto requests(wire::Method method) const {
+    return std::ranges::count_if(sim.sa.group_requests, [&](const wire::SaMad& mad) {
+      return mad.hdr.mad.method == static_cast<std::uint8_t>(method);
+    });
+  }
+  void expect_down() {
+    EXPECT_EQ(sim.link.state(), State::kJoining);
+    EXPECT_NE(sim.link.reason().find(kAbsence), std::string::npos) << sim.link.reason();
+    EXPECT_FALSE(sim.sink.valid(ip(kPeer)));
+    EXPECT_TRUE(sim.actions.attached.empty());
+    EXPECT_TRUE(sim.actions.ahs.empty());
+  }
+
+  SimIpoibLink sim;
+  wire::LinkAddr peer;
+};
+
+TEST_F(BroadcastDeleted, U43_ReportTakesTheLinkDownAtOnceAndTheReasonIsNamed) {
+  bring_up();
+  remove_group();
+  report(wire::Trap::kGroupDeleted);
+  const std::string log = logged([&] { sim.run_for(300ms); });
+  expect_down();
+  EXPECT_NE(log.find(kAbsence), std::string::npos) << log;
+  EXPECT_GE(requests(wire::Method::kDelete), 2) << "groups that were created like it are left";
+  EXPECT_EQ(sim.link.counters().group_reports, 1U);
+}
+
+TEST_F(BroadcastDeleted, U43_LostReportIsMadeUpForWithinFiveSeconds) {
+  bring_up();
+  remove_group();
+  sim.run_for(5s);
+  expect_down();
+}
+
+TEST_F(BroadcastDeleted, U43_WithoutReportsTheGroupIsFoundWithTheUsualBackoff) {
+  lose_group();
+  sim.run_for(1min);
+  const auto before = sim.sa.joins.size();
+  sim.run_for(2min);
+  EXPECT_NEAR(static_cast<double>(sim.sa.joins.size() - before), 7.5, 2.5);
+  create_group();
+  sim.run_for(20s);
+  EXPECT_EQ(sim.link.state(), State::kUp);
+}
+
+TEST_F(BroadcastDeleted, U43_NewGroupBringsTheLinkBackWithItsParameters) {
+  lose_group();
+  sim.run_for(30s);
+  create_group();
+  sim.sa.group.mlid.set(0xc042);
+  sim.sa.group.qkey.set(0x8000'0042);
+  sim.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 3);
+  report(wire::Trap::kGroupCreated);
+  sim.run_for(300ms);
+  ASSERT_EQ(sim.link.state(), State::kUp) << sim.link.reason();
+  EXPECT_EQ(sim.link.mtu(), 1020);
+  EXPECT_EQ(sim.actions.qkey, 0x8000'0042U);
+  EXPECT_TRUE(sim.actions.attached.contains({sim.sa.group.mgid, 0xc042}));
+  EXPECT_EQ(row(kGroup).state, "member");
+  sim.resolve(kPeer, peer);
+  EXPECT_TRUE(sim.sink.valid(ip(kPeer)));
+  sim.link.stop(sim.now);
+  sim.run_for(5s);
+  sim.expect_nothing_left();
+}
+
+TEST_F(BroadcastDeleted, U43_NewGroupBeforeTheReportOfTheDeletionIsTakenOver) {
+  bring_up();
+  sim.sa.members = 0;
+  sim.sa.group.mlid.set(0xc042);
+  report(wire::Trap::kGroupDeleted);
+  sim.run_for(300ms);
+  EXPECT_EQ(sim.link.state(), State::kUp);
+  EXPECT_EQ(sim.sa.members, 1U);
+  EXPECT_TRUE(sim.actions.attached.contains({sim.sa.group.mgid, 0xc042}));
+  EXPECT_TRUE(sim.sink.valid(ip(kPeer)));
+}
+
+TEST_F(BroadcastDeleted, U43_GroupWithAnMtuBeyondThePortTakesTheLinkDown) {
+  bring_up();
+  sim.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 5);
+  report(wire::Trap::kGroupDeleted);
+  sim.run_for(300ms);
+  EXPECT_NE(sim.link.reason().find("larger than the port's"), std::string::npos);
+  EXPECT_FALSE(sim.sink.valid(ip(kPeer)));
+  EXPECT_TRUE(sim.actions.attached.empty());
+}
+
+TEST_F(BroadcastDeleted, U43_ReportsOfOtherGroupsAskNothing) {
+  bring_up();
+  const auto asked = sim.sa.joins.size();
+  const wire::Gid other = wire::broadcast_mgid(0x8003, 2);
+  report(wire::Trap::kGroupDeleted, other);
+  report(wire::Trap::kGroupCreated, other);
+  report(wire::Trap::kGroupCreated);
+  sim.run_for(300ms);
+  EXPECT_EQ(sim.sa.joins.size(), asked);
+  EXPECT_EQ(sim.link.state(), State::kUp);
+}
+
+TEST_F(BroadcastDeleted, U43_LinkThatGoesDownStopsInOrder) {
+  bring_up();
+  remove_group();
+  report(wire::Trap::kGroupDeleted);
+  while (sim.link.state() == State::kUp) sim.run_for(1ms);
+  sim.link.stop(sim.now);
+  sim.run_for(5s);
+  EXPECT_EQ(sim.link.state(), State::kStopped);
+  sim.expect_nothing_left();
+}
+
+class CreatorOfDeleted : public BroadcastDeleted {
+ protected:
+  CreatorOfDeleted()
+      : creator{SimIpoibLink::config_with(
+            [](LinkConfig& c) { c.create_broadcast = BroadcastAttributes{}; })} {
+    creator.bring_up();
+    const auto hw = creator.add_host(0xb, 0x50, 3);
+    creator.resolve(kPeer, hw);
+    creator.sa.only_creation = true;
+    creator.sa.members = 0;
+    creator.sa.joins.clear();
+  }
+  void report_deletion() {
+    creator.link.on_report(
+        wire::make_notice(wire::Trap::kGroupDeleted, creator.sa.group.mgid, 1, {}), creator.now);
+    creator.run_for(300ms);
+  }
+  SimIpoibLink creator;
+};
+
+TEST_F(CreatorOfDeleted, U43_NodeThatMayCreateTheGroupDoesSoAndKeepsItsNeighbours) {
+  report_deletion();
+  EXPECT_EQ(creator.link.state(), State::kUp);
+  ASSERT_FALSE(creator.sa.joins.empty());
+  EXPECT_EQ(creator.sa.joins.back().hdr.comp_mask.host(), wire::McMemberRecord::kCreateMask);
+  EXPECT_TRUE(creator.sink.valid(ip(kPeer)));
+}
+
+TEST_F(CreatorOfDeleted, U43_NodeWhoseCreationIsRefusedGoesDown) {
+  creator.sa.join_status = static_cast<std::uint16_t>(wire::MadStatus::kSaRequestInvalid);
+  report_deletion();
+  EXPECT_EQ(creator.link.state(), State::kJoining);
+  EXPECT_FALSE(creator.link.reason().empty());
+  EXPECT_FALSE(creator.sink.valid(ip(kPeer)));
+  creator.sa.join_status = 0;
+  creator.run_for(20s);
+  EXPECT_EQ(creator.link.state(), State::kUp);
+}
+
+}  // namespace
+}  // namespace ipoib::link
