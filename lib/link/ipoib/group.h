@@ -30,6 +30,7 @@ struct GroupMembership {
   State state = State::kNone;
   bool sa_registered = false;  ///< The SA may count this port.
   bool no_attributes = false;  ///< The next join names no attributes, because the group has others.
+  bool no_room = false;        ///< The latest failure: the SA or the device had no room.
   bool wanted = false;
   wire::Gid port{};  ///< The GID under which the SA counts the port; valid with `sa_registered`.
   sa::TransactionId transaction = sa::kNoTransaction;
@@ -40,6 +41,7 @@ struct GroupMembership {
 
   [[nodiscard]] bool busy() const { return transaction != sa::kNoTransaction; }
   [[nodiscard]] bool member() const { return state == State::kMember; }
+  [[nodiscard]] bool exhausted() const { return state == State::kRefused && no_room; }
   /// Packets alone create the group at the SA.
   [[nodiscard]] bool created_by_sending() const {
     return bit == wire::join_state::kSendOnlyFullMember;
@@ -70,7 +72,7 @@ enum class GroupDelivery : std::uint8_t {
   kUnknown,  ///< Not known yet.
   kDirect,
   kRouters,  ///< To the all-routers group: the group is absent from the link.
-  kFlood,    ///< To the broadcast group, by configuration.
+  kFlood,    ///< To the broadcast group: by configuration, or without room to join the group.
   kNone,
 };
 

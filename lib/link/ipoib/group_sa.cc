@@ -23,6 +23,16 @@ constexpr std::size_t kMaxWithheldCreations = 256;
 
 constexpr std::uint16_t kInvalid = static_cast<std::uint16_t>(wire::MadStatus::kSaRequestInvalid);
 
+/// An SA may lack an MLID for a new group, or memory for a member.
+Error error_of(const sa::Failure& failure) {
+  const bool exhausted =
+      failure.code == Errc::kRefused &&
+      failure.status == static_cast<std::uint16_t>(wire::MadStatus::kSaNoResources);
+  if (!exhausted) return {Errc::kRefused, sa::describe(failure)};
+  return {Errc::kNoResources,
+          sa::describe(failure) + ": it has no room for the group, its MLID or the member"};
+}
+
 }  // namespace
 
 /// True if one more request may be open; otherwise sets `due` to the time of the next attempt.
@@ -192,13 +202,13 @@ void GroupTable::on_joined(Group& g, GroupMembership& m, const sa::Outcome& outc
                            TimePoint now) {
   if (!outcome) return on_refused(g, m, outcome.error(), now);
   const auto record = accept(g, *outcome);
-  if (!record) return fail_join(g, m, record.error().what, now);
+  if (!record) return fail_join(g, m, record.error(), now);
   g.record = *record;
   g.presence = Presence::kPresent;
   m.state = GroupMembership::State::kMember;
   if (!stopping_ && (g.full.member() || g.non.member())) {
     if (const auto attached = attach(g); !attached && !is_heard(g))
-      return fail_join(g, m, attached.error().what, now);
+      return fail_join(g, m, attached.error(), now);
   }
   m.backoff = Duration::zero();
   const auto interval = confirmation_interval(config_, actions_, groups_.size());
@@ -214,11 +224,13 @@ void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& fai
                             TimePoint now) {
   if (!sa_says_no(failure)) {
     const bool member = m.member();
-    fail_join(g, m, sa::describe(failure), now);
+    fail_join(g, m, error_of(failure), now);
     if (member) m.state = GroupMembership::State::kMember;
+    if (m.exhausted() && m.created_by_sending() && !g.member())
+      become_absent(g, config_.group.negative, now);
     return;
   }
-  fail_join(g, m, sa::describe(failure), now);
+  fail_join(g, m, error_of(failure), now);
   if (m.bit == wire::join_state::kNonMember) {
     g.routed = false;  // The group does not exist; the next list or report shows its creation.
   } else if (m.bit == wire::join_state::kSendOnlyNonMember) {
@@ -230,12 +242,13 @@ void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& fai
   if (!g.full.member() && !g.non.member()) detach(g);
 }
 
-void GroupTable::fail_join(Group& g, GroupMembership& m, const std::string& why, TimePoint now) {
+void GroupTable::fail_join(Group& g, GroupMembership& m, const Error& why, TimePoint now) {
   ++counters_.group_joins_failed;
   m.state = GroupMembership::State::kRefused;
+  m.no_room = why.code == Errc::kNoResources;
   m.backoff = std::clamp(m.backoff * 2, config_.group.backoff_min, config_.group.backoff_max);
   m.due = std::max(now, m.began + jitter_.around(m.backoff, kSpread));
-  report(g, why, now);
+  report(g, why.what, now);
 }
 
 void GroupTable::request_leave(Group& g, GroupMembership& m, TimePoint now) {
@@ -311,7 +324,7 @@ bool GroupTable::move(std::size_t max, TimePoint now) {
     if (g == nullptr || !g->attached) continue;
     if (const auto attached = attach(*g); !attached) {
       ++counters_.group_moves_failed;
-      log_failure(*g, attached.error().what, now);
+      log_failure(g->mgid, attached.error().what, now);
     }
   }
   return !to_move_.empty();
@@ -325,13 +338,22 @@ void GroupTable::detach(Group& g) {
 
 void GroupTable::report(Group& g, const std::string& why, TimePoint now) {
   g.reason = why;
-  log_failure(g, why, now);
+  log_failure(g.mgid, why, now);
 }
 
-void GroupTable::log_failure(const Group& g, const std::string& why, TimePoint now) {
+/// The table has no room for the group.
+void GroupTable::refuse(const wire::Gid& mgid, TimePoint now) {
+  ++counters_.group_refused_local;
+  log_failure(mgid,
+              fmt::format("all {} places of the link are in use (max-groups = {})", groups_.size(),
+                          config_.group.max_groups),
+              now);
+}
+
+void GroupTable::log_failure(const wire::Gid& mgid, const std::string& why, TimePoint now) {
   if (const auto suppressed = log_limit_.allow(now))
     log(LogArea::kLink, LogLevel::kWarning, "{}: group {}: {} ({} failures suppressed)",
-        config_.name, wire::to_string(g.mgid), why, *suppressed);
+        config_.name, wire::to_string(mgid), why, *suppressed);
 }
 
 // --- Multicast router ---
@@ -367,7 +389,7 @@ void GroupTable::on_listed(const sa::Outcome& outcome, TimePoint now) {
     const auto r = outcome->record<wire::McMemberRecord>(i);
     if (!r || !is_of_link(r->mgid) || !routes(r->mgid)) continue;
     if (find(r->mgid) == nullptr && !make_room(now)) {
-      ++counters_.group_refused_local;
+      refuse(r->mgid, now);
       continue;
     }
     Group& g = find_or_make(r->mgid, now);

@@ -382,8 +382,12 @@ void GroupTable::request_group(const wire::IpAddr& group, HeldPacket packet, Tim
   if (g == nullptr) {
     const auto place = places_.take(group, sink_.sender_of(packet));
     if (!place || !make_room(now)) {
-      if (place) places_.give_back(*place);
-      ++counters_.group_refused_local;
+      if (place) {
+        places_.give_back(*place);
+        refuse(mgid_of(group), now);
+      } else {
+        ++counters_.group_refused_local;
+      }
       return sink_.drop(packet, place ? Drop::kNeighbourTableFull : Drop::kNeighbourPending, false);
     }
     g = &find_or_make(mgid_of(group), now);
@@ -397,6 +401,7 @@ bool GroupTable::send(const wire::IpAddr& group, std::span<const std::byte> fram
   Group* g = operational_ ? find(mgid_of(group)) : nullptr;
   if (!operational_ || (g == nullptr && !make_room(now))) {
     ++counters_.group_frames_unsent;
+    if (operational_) refuse(mgid_of(group), now);
     return false;
   }
   if (g == nullptr) g = &find_or_make(mgid_of(group), now);
@@ -416,7 +421,7 @@ void GroupTable::on_created(const wire::Gid& mgid, TimePoint now) {
   if (is_of_link(mgid) && routes(mgid)) {
     if (g == nullptr && make_room(now)) g = &find_or_make(mgid, now);
     if (g == nullptr) {
-      ++counters_.group_refused_local;
+      refuse(mgid, now);
     } else if (!std::exchange(g->routed, true) && !g->non.busy()) {
       g->non.wanted = true;
       g->non.due = now + jitter_.around(kReportSpread, 100);
@@ -509,6 +514,9 @@ void GroupTable::query_group(Group& g, TimePoint now) {
 
 GroupDelivery GroupTable::delivery_of(Group& g, TimePoint now) {
   if (is_link_group(g) || g.full.member() || g.send.member()) return GroupDelivery::kDirect;
+  // Members of a group that this port cannot join are hosts of the link: they hear the broadcast
+  // group.
+  if (g.presence == Presence::kPresent && g.send.exhausted()) return GroupDelivery::kFlood;
   if (g.presence != Presence::kAbsent) return GroupDelivery::kUnknown;
   const bool beyond = std::any_of(g.senders.begin(), g.senders.end(), [](const auto& s) {
     return !wire::is_link_scope_group(s.first);
@@ -518,6 +526,7 @@ GroupDelivery GroupTable::delivery_of(Group& g, TimePoint now) {
   depend_on_routers(g, true, now);
   const Group* routers = find(routers_of(g));
   if (routers == nullptr || routers->presence == Presence::kAbsent) return GroupDelivery::kNone;
+  if (routers->delivery == GroupDelivery::kFlood) return GroupDelivery::kFlood;
   return routers->delivery == GroupDelivery::kDirect ? GroupDelivery::kRouters
                                                      : GroupDelivery::kUnknown;
 }
@@ -570,6 +579,7 @@ namespace {
 
 std::string_view state_of(const Group& g, bool listening) {
   if (g.full.member()) return "member";
+  if (listening && g.full.exhausted()) return "no-resources";
   if (listening) return g.full.state == GroupMembership::State::kRefused ? "refused" : "joining";
   if (g.sending()) {
     switch (g.delivery) {
@@ -580,6 +590,7 @@ std::string_view state_of(const Group& g, bool listening) {
       case GroupDelivery::kUnknown: return "resolving";
     }
   }
+  if (g.routed && g.non.exhausted()) return "no-resources";
   if (g.routed) return g.non.member() ? "non-member" : "joining";
   return "leaving";
 }

@@ -114,7 +114,7 @@ class GroupTable final : public LinkGroups {
   bool withhold_leave(GroupMembership& m);
   void leave_former(Group& g, GroupMembership& m, TimePoint now);
   void on_refused(Group& g, GroupMembership& m, const sa::Failure& failure, TimePoint now);
-  void fail_join(Group& g, GroupMembership& m, const std::string& why, TimePoint now);
+  void fail_join(Group& g, GroupMembership& m, const Error& why, TimePoint now);
   Result<wire::McMemberRecord> accept(const Group& g, const sa::Reply& reply) const;
   [[nodiscard]] unsigned place_of(const Group& g) const {
     return spread_.queue_pair_of(g.mgid, spread_width(config_, actions_));
@@ -124,7 +124,8 @@ class GroupTable final : public LinkGroups {
   [[nodiscard]] bool is_heard(const Group& g) const;
   void detach(Group& g);
   void report(Group& g, const std::string& why, TimePoint now);
-  void log_failure(const Group& g, const std::string& why, TimePoint now);
+  void log_failure(const wire::Gid& mgid, const std::string& why, TimePoint now);
+  void refuse(const wire::Gid& mgid, TimePoint now);
   void list_groups(TimePoint now);
   void on_listed(const sa::Outcome& outcome, TimePoint now);
 
