@@ -31,6 +31,7 @@ namespace ipoib::app {
   soft.message_mbufs = resources.message_mbufs;
   soft.icrc = config.icrc;
   soft.first_qpn = config.first_qpn;
+  soft.kept_qpns = config.link_qpns;
   soft.qsbr = resources.qsbr;
   soft.retirement = resources.retirement;
   soft.doorbell = resources.doorbell;

@@ -416,6 +416,11 @@ Section<LinkConfigEntry> link_section() {
               "queue-pairs", &E::queue_pairs, Integer{0, 127},
               "Limit of the link's UD queue pairs, each of another worker; 0: one for each worker, "
               "as far as the hca has them."),
+          row<E>("qpn", &E::qpn, Integer{2, 0xff'fffe},
+                 "QPN of the link's first queue pair, which is part of its link-layer address: for "
+                 "hosts with static ARP entries, and for RARP servers. With soft, the link always "
+                 "has it. With verbs, the device chooses QPNs: the node logs a warning when it has "
+                 "another. Default: any."),
           row<E>("anonymous-requests", &E::anonymous_requests, Boolean{},
                  "With several queue pairs, ARP requests to all hosts have no sender, because all "
                  "hosts would send to its queue pair. false: they have one, and hosts move back to "

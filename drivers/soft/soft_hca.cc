@@ -230,15 +230,28 @@ void SoftHca::publish(SoftUdQueue* closing) {
 }
 
 Result<std::uint32_t> SoftHca::allocate_qpn() {
-  if (queues_.size() > kLastQpn - kFirstFreeQpn)
+  if (queues_.size() + config_.kept_qpns.size() > kLastQpn - kFirstFreeQpn)
     return fail(Errc::kNoResources, "{}: all QPNs are in use", config_.name);
   for (;;) {
     const std::uint32_t qpn = next_qpn_;
     next_qpn_ = qpn == kLastQpn ? kFirstFreeQpn : qpn + 1;
-    const bool used = std::any_of(queues_.begin(), queues_.end(),
-                                  [qpn](const auto& queue) { return queue->qpn() == qpn; });
-    if (!used && !(connected_ && connected_->uses(qpn))) return qpn;
+    const bool kept = std::ranges::find(config_.kept_qpns, qpn) != config_.kept_qpns.end();
+    if (!kept && !is_used(qpn)) return qpn;
   }
+}
+
+bool SoftHca::is_used(std::uint32_t qpn) const {
+  return std::ranges::any_of(queues_, [qpn](const auto& queue) { return queue->qpn() == qpn; }) ||
+         (connected_ && connected_->uses(qpn));
+}
+
+Result<std::uint32_t> SoftHca::take_qpn(std::uint32_t qpn) const {
+  if (qpn < kFirstFreeQpn || qpn > kLastQpn)
+    return fail(Errc::kInvalidArgument, "{}: QPN {:#x} is not in {}-{:#x}", config_.name, qpn,
+                kFirstFreeQpn, kLastQpn);
+  if (is_used(qpn))
+    return fail(Errc::kExists, "{}: QPN {:#x} is in use by another queue pair", config_.name, qpn);
+  return qpn;
 }
 
 Result<fabric::UdQueue*> SoftHca::create_ud_queue(const fabric::UdQueueConfig& config) {
@@ -250,7 +263,7 @@ Result<fabric::UdQueue*> SoftHca::create_ud_queue(const fabric::UdQueueConfig& c
   if (config.worker >= config_.workers)
     return fail(Errc::kInvalidArgument, "{}: queue pair for worker {}, but {} have some",
                 config_.name, config.worker, config_.workers);
-  const Result<std::uint32_t> qpn = allocate_qpn();
+  const Result<std::uint32_t> qpn = config.qpn ? take_qpn(*config.qpn) : allocate_qpn();
   if (!qpn) return tl::make_unexpected(qpn.error());
   queues_.push_back(std::make_unique<SoftUdQueue>(*datapaths_[config.worker], *qpn, config));
   publish();

@@ -60,6 +60,7 @@ struct SoftHcaConfig {
   std::uint32_t message_mbufs = 16'384;
   bool icrc = true;                        ///< False: sent as zero and not checked.
   std::optional<std::uint32_t> first_qpn;  ///< First QPN of UD queue pairs; none: random.
+  std::vector<std::uint32_t> kept_qpns;    ///< Only for UD queue pairs that ask for them.
   /// Quiescent states of the workers; the management lcore is not registered in it. Null: the
   /// caller is the only thread.
   rte_rcu_qsbr* qsbr = nullptr;
@@ -159,6 +160,8 @@ class SoftHca final : public fabric::Hca,
   Status apply_attr(fabric::PortAttr next);
   void set_active(bool active);
   [[nodiscard]] Result<std::uint32_t> allocate_qpn();
+  [[nodiscard]] bool is_used(std::uint32_t qpn) const;
+  [[nodiscard]] Result<std::uint32_t> take_qpn(std::uint32_t qpn) const;
 
   SoftHcaConfig config_;
   std::unique_ptr<fabric::PortManager> manager_;  ///< Null: this object manages the port.

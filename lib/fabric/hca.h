@@ -109,6 +109,8 @@ struct UdQueueConfig {
   unsigned worker = 0;
   /// The link's queue of the owner. Multicast of this queue need not return to it. Null: this is it.
   UdQueue* first = nullptr;
+  /// Wanted QPN. A device that chooses QPNs by itself gives another one.
+  std::optional<std::uint32_t> qpn{};
 };
 
 /// Destination of copies of the frames on a device's wire (lib/fabric/capture_meta.h). Any number of

@@ -46,6 +46,8 @@ struct HcaConfig {
   bool icrc = true;                        ///< false: sent as zero and not checked, as if hardware
                                            ///< did it; for measurements.
   std::optional<std::uint32_t> first_qpn;  ///< Queue pairs are numbered from here; none: random.
+  /// QPNs of links, which no other queue pair gets. The node collects them.
+  std::vector<std::uint32_t> link_qpns;
 
   /// Octets of the largest IB MTU that the port may have. A device has its own.
   [[nodiscard]] unsigned max_mtu() const {
@@ -119,7 +121,8 @@ struct LinkConfigEntry {
   bool flood_absent = false;
   bool copy_to_routers = false;  ///< Each multicast datagram is also sent to the all-routers group.
   unsigned queue_pairs = 0;      ///< Limit of UD queue pairs; 0: one for each worker.
-  bool anonymous_requests = true;  ///< With several queue pairs: ARP requests without a sender.
+  std::optional<std::uint32_t> qpn{};  ///< Wanted for the first queue pair; none: any.
+  bool anonymous_requests = true;      ///< With several queue pairs: ARP requests without a sender.
   bool balance = true;  ///< With several queue pairs: neighbours leave those of busy workers.
   unsigned paths = 1;   ///< Largest number of paths to a neighbour.
 };

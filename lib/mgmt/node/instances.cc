@@ -244,6 +244,16 @@ void LinkInstance::detach(unsigned queue_pair, const wire::Gid& mgid, std::uint1
 
 void LinkInstance::state_changed(link::State state) {
   log_state("link", *control_, state);
+  if (state == link::State::kUp) compare_qpn();
+}
+
+/// Devices other than the software HCA choose QPNs by themselves, also again after a failure.
+void LinkInstance::compare_qpn() const {
+  if (!queues_.qpn || qpn(0) == *queues_.qpn) return;
+  log(LogArea::kLink, LogLevel::kWarning,
+      "link {}: the device gave QPN {:#x} instead of {:#x}: static neighbours and RARP servers of "
+      "other hosts need its new address",
+      config_.name, qpn(0), *queues_.qpn);
 }
 
 link::PortUser LinkInstance::port_user() const {

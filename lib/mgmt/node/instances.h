@@ -94,6 +94,7 @@ struct LinkQueues {
   std::vector<unsigned> workers;  ///< Their numbers.
   std::vector<fabric::UdQueue*> ud;
   std::vector<fabric::ReceiveQueue*> receive;  ///< Empty: no connected mode.
+  std::optional<std::uint32_t> qpn{};          ///< Wanted for the first of `ud`.
 };
 
 /// An IPoIB link's queue pairs, and the actions of the link's state machine on them.
@@ -149,6 +150,7 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
   [[nodiscard]] const link::LinkConfig& config() const { return config_; }
 
  private:
+  void compare_qpn() const;
   // ConnectionActions.
   Result<fabric::ConnectedQueue*> create_connected(fabric::Transport transport,
                                                    unsigned queue_pair) override;

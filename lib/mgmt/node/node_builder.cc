@@ -103,9 +103,12 @@ Result<LinkQueues> create_queues(fabric::Hca& hca, const LinkConfigEntry& l,
                                         hca.capabilities().max_workers);
   workers.resize(n);
   queues.workers = std::move(workers);
+  queues.qpn = l.qpn;
   for (unsigned worker = 0; worker < n; ++worker) {
-    auto ud = hca.create_ud_queue(
-        {.pkey = l.pkey, .worker = worker, .first = worker == 0 ? nullptr : queues.ud.front()});
+    auto ud = hca.create_ud_queue({.pkey = l.pkey,
+                                   .worker = worker,
+                                   .first = worker == 0 ? nullptr : queues.ud.front(),
+                                   .qpn = worker == 0 ? l.qpn : std::optional<std::uint32_t>{}});
     if (!ud) return failed(std::move(ud.error()));
     queues.ud.push_back(*ud);
   }
@@ -428,7 +431,9 @@ Status NodeBuilder::create_ports() {
 }
 
 Status NodeBuilder::create_hcas() {
-  for (const HcaConfig& h : parts_.config.hcas) {
+  for (HcaConfig& h : parts_.config.hcas) {
+    for (const LinkConfigEntry& l : parts_.config.links)
+      if (l.hca == h.name && l.qpn) h.link_qpns.push_back(*l.qpn);
     const auto failed = [&h](const Error& e) {
       return fail(e.code, "{}", interface_error("hca", h.name, e));
     };

@@ -38,6 +38,7 @@ pkey = 0x7fff
 dialect = "rfc4391"
 mode = "datagram"
 scope = 14
+qpn = 0x48
 create-broadcast = false
 address = ["10.2.0.1/16", "10.3.0.1/32"]
 source-check = "loose"
@@ -189,6 +190,7 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_EQ(hca.first_qpn, 0x100U);
   const auto& link = c.links.at(1);
   EXPECT_EQ(link.name, "a-link_1");
+  EXPECT_EQ(link.qpn, 0x48U);
   EXPECT_EQ(link.pkey, 0x7fff);
   EXPECT_EQ(link.scope, 14);
   EXPECT_EQ(link.addresses, (std::vector{wire::IpPrefix{wire::IpAddr::v4(0x0a02'0001), 16},

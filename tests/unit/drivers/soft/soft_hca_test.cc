@@ -91,6 +91,34 @@ TEST_F(SoftHcaControl, QpnsSkipTheReservedOnesAndThoseInUse) {
   for (const std::uint32_t qpn : seen) EXPECT_TRUE(qpn >= 2 && qpn < 0xff'ffff);
 }
 
+/// Neither the order of links nor the number of their queue pairs changes it.
+TEST_F(SoftHcaControl, U39_QpnOfALinkIsTheSameAfterEachStart) {
+  SoftHcaConfig kept = config(0);
+  kept.first_qpn = 0x47;
+  kept.kept_qpns = {0x48, 0x4a};
+  for (const unsigned before : {0U, 1U, 5U}) {
+    const auto hca = SoftHca::create(kept).value();
+    for (unsigned i = 0; i < before; ++i) {
+      const auto qpn = (*hca->create_ud_queue({}))->qpn();
+      EXPECT_TRUE(qpn != 0x48 && qpn != 0x4a) << qpn;
+    }
+    EXPECT_EQ((*hca->create_ud_queue({.qpn = 0x48}))->qpn(), 0x48U) << before;
+    EXPECT_EQ((*hca->create_ud_queue({.qpn = 0x4a}))->qpn(), 0x4aU) << before;
+  }
+}
+
+TEST_F(SoftHcaControl, U39_QpnThatIsInUseOrReservedIsRefused) {
+  const Node node = make_node(0);
+  fabric::UdQueue* const first = node.hca->create_ud_queue({.qpn = 0x300}).value();
+  const auto second = node.hca->create_ud_queue({.qpn = 0x300});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Errc::kExists);
+  for (const std::uint32_t qpn : {0U, 1U, 0xff'ffffU})
+    EXPECT_EQ(node.hca->create_ud_queue({.qpn = qpn}).error().code, Errc::kInvalidArgument) << qpn;
+  node.hca->destroy_ud_queue(*first);
+  EXPECT_TRUE(node.hca->create_ud_queue({.qpn = 0x300}));
+}
+
 TEST_F(SoftHcaControl, QueueUsesThePortsOwnPkey) {
   SoftHcaConfig limited = config(0);
   limited.attr.pkeys = {0xffff, 0x0001};
