@@ -235,7 +235,7 @@ TEST_F(CliServerTest, SeveralClientsEachItsOwnAnswers) {
 
 // On a socket for readers, commands that change something are refused and leave no trace, and the
 // others are answered.
-TEST_F(CliServerTest, AReadOnlySocketRefusesWhatChangesTheNode) {
+TEST_F(CliServerTest, U40_AReadOnlySocketRefusesWhatChangesTheNode) {
   serve(CliAccess::kReadOnly);
   const int a = connect_client();
   EXPECT_EQ(receive(a), "ipoib> ");
@@ -252,7 +252,7 @@ TEST_F(CliServerTest, AReadOnlySocketRefusesWhatChangesTheNode) {
     EXPECT_THAT(answer(a, line), testing::Not(testing::HasSubstr("error:"))) << line;
 }
 
-TEST_F(CliServerTest, TheLogNamesTheProcessThatChangesSomething) {
+TEST_F(CliServerTest, U40_TheLogNamesTheProcessThatChangesSomething) {
   serve();
   const int a = connect_client();
   receive(a);

@@ -225,7 +225,7 @@ TEST_F(DispatchTest, DamagedRequestsLeaveAStateThatMakesSense) {
   EXPECT_EQ(sa->counters().ended(), sa->counters().received);
 }
 
-TEST_F(DispatchTest, P16_NoRequestIsTrustedWithoutAConfiguredSmKey) {
+TEST_F(DispatchTest, P16_U40_NoRequestIsTrustedWithoutAConfiguredSmKey) {
   AdministratorConfig config = recorded_config();
   config.sm_key = 0;
   restart(config);

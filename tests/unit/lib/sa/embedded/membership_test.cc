@@ -340,7 +340,7 @@ TEST_F(MembershipTest, U27_GroupIsFoundByItsMgidOrNot) {
   EXPECT_EQ(status(all, kLidC), kTooMany);
 }
 
-TEST_F(MembershipTest, TablesTellStrangersOfGroupsAndTheTrustedOfMembers) {
+TEST_F(MembershipTest, U40_TablesTellStrangersOfGroupsAndTheTrustedOfMembers) {
   status(create(), kLidB);
   status(join_group(kGroup, kC, 0xffff, 4), kLidC);
   const Reply groups = table(list_groups(0xffff), kLidC);
