@@ -45,6 +45,13 @@ class Pattern {
     std::memcpy(&word, octets, sizeof(word));
     return (word & mask_) == value_;
   }
+  /// True if it matches nothing.
+  [[nodiscard]] constexpr bool is_empty() const noexcept { return (value_ & ~mask_) != 0; }
+  /// Writes eight octets of each.
+  void put(void* mask, void* value) const noexcept {
+    std::memcpy(mask, &mask_, sizeof(mask_));
+    std::memcpy(value, &value_, sizeof(value_));
+  }
 
  private:
   std::uint64_t mask_;  ///< Both in memory order, as they are compared.

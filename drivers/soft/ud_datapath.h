@@ -28,7 +28,7 @@ namespace ipoib::soft {
 
 class ConnectedPort;
 struct RxFrame;  // ud_rx.cc
-struct UdFastBurst;
+struct UdFastRun;
 struct TxExceptions;  // ud_tx.cc
 struct TxPath;        // ud_tx.cc
 
@@ -160,6 +160,15 @@ class alignas(64) UdDatapath {
     [[nodiscard]] std::span<rte_mbuf* const> span() const noexcept { return {frames.data(), n}; }
   };
 
+  static constexpr std::size_t kRxPrefetchAhead = 4;
+  /// Frames to sort. The prefetch of headers also reads the elements behind the last.
+  struct RxBurst {
+    std::array<rte_mbuf*, kBurst + kRxPrefetchAhead> frames;
+    std::size_t n = 0;
+
+    [[nodiscard]] std::span<rte_mbuf* const> span() const noexcept { return {frames.data(), n}; }
+  };
+
   /// Waiting MADs are dropped after this many consecutive polls in which the ethdev accepts none.
   static constexpr unsigned kMadPatience = 1024;
 
@@ -169,12 +178,15 @@ class alignas(64) UdDatapath {
     kThisWorker,  ///< It has read the frame from the cable, or sent it to its own port.
     kPassedOn,    ///< Another worker. A multicast frame names its queue pair.
   };
-  void sort(std::span<rte_mbuf* const> frames, const RxTable& table, Origin origin,
+  void sort(RxBurst& rx, const RxTable& table, Origin origin,
             const SoftUdQueue* sender = nullptr) noexcept;
+  /// Sorts frames of this port, up to kBurst.
+  void sort(std::span<rte_mbuf* const> frames, const SoftUdQueue* sender) noexcept;
   void sort_one(rte_mbuf* m, RxFrame& f, const RxTable& table, Origin origin,
                 const SoftUdQueue* sender) noexcept;
-  void deliver(UdFastBurst& fast_burst) noexcept;
-  void verify(UdFastBurst& fast_burst) noexcept;
+  void end_run(UdFastRun& run, rte_mbuf** end) noexcept;
+  void deliver(UdFastRun& run) noexcept;
+  void verify(UdFastRun& run) noexcept;
   void deliver(SoftUdQueue& queue, std::span<rte_mbuf* const> pkts) noexcept;
   void deliver(SoftUdQueue& queue, rte_mbuf* m, const RxFrame& f) noexcept;
   void deliver_to_group(rte_mbuf* m, const RxFrame& f) noexcept;
@@ -200,6 +212,7 @@ class alignas(64) UdDatapath {
   void send_mads() noexcept;
 
   rte_mbuf* copy_frame(const rte_mbuf* frame) noexcept;
+  rte_mbuf* own_copy(rte_mbuf* m) noexcept;
   rte_mbuf* copy_for(const CaptureTap& tap, const rte_mbuf* frame,
                      CaptureDirection direction) noexcept;
   void hand_to(const CaptureTap& tap, rte_mbuf* copy) noexcept;

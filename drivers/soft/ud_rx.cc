@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "drivers/soft/connected/connected_port.h"
+#include "drivers/soft/ud_headers.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/fabric/segments.h"
@@ -42,9 +43,32 @@ struct RxFrame {
   Takers* takers;                         ///< Takers among `members`; shared by the burst.
 };
 
+/// Consecutive packets of the fast path, stripped, whose ICRCs are not verified yet. They lie where
+/// their frames were.
+struct UdFastRun {
+  /// Consecutive packets for one queue pair.
+  struct QpSpan {
+    SoftUdQueue* queue;
+    std::size_t end;  ///< One after its last packet; it starts at the end of the span before.
+  };
+  rte_mbuf** pkts = nullptr;
+  std::size_t n = 0;  ///< Set when the run ends.
+  std::size_t nb_spans = 0;
+  SoftUdQueue* queue = nullptr;                  ///< Queue pair of the last span.
+  std::array<QpSpan, UdDatapath::kBurst> spans;  ///< All spans except the last.
+
+  /// The packets from number `at` on are for another queue pair.
+  void turn_to(SoftUdQueue* to, std::size_t at) noexcept {
+    if (at != 0 && (nb_spans == 0 || spans[nb_spans - 1].end != at)) {
+      expects(nb_spans < spans.size(), "a span has a packet");
+      spans[nb_spans++] = {queue, at};
+    }
+    queue = to;
+  }
+};
+
 namespace {
 
-constexpr std::size_t kRxPrefetchAhead = 4;
 constexpr std::size_t kImmDtLen = 4;
 constexpr std::size_t kFastPayloadAt = kLocalHeadLen + sizeof(UdWords);
 constexpr auto kUdSendOnly = static_cast<std::uint8_t>(wire::Opcode::kUdSendOnly);
@@ -188,74 +212,89 @@ inline Drop check_ud(const RxTable& table, const SoftUdQueue* sender, SoftUdQueu
 }
 
 /// Fast-path classifier: a complete UD SEND without GRH for one of this port's queue pairs with
-/// matching keys. It makes two masked 64-bit comparisons against patterns in memory order.
+/// matching keys.
 class UdFastPath {
  public:
-  static constexpr std::uint32_t kOther = 0xffff'ffff;
-
   /// `worker`: accepts frames for its queue pairs only.
-  UdFastPath(const RxTable& table, unsigned worker) noexcept
-      : table_{table}, link_{table.local()}, mtu_{table.mtu()}, worker_{worker} {}
-
-  /// Returns the payload length, or kOther if the frame needs the full checks. A frame accepted
-  /// here would also pass check_path() and check_ud(), except possibly the ICRC.
-  [[gnu::always_inline]] std::uint32_t payload_len(std::span<const std::byte> frame) noexcept {
-    if (frame.size() < kFastPayloadAt + wire::kIcrcLen) return kOther;
-    if (!link_.matches(&frame[offsetof(EthHdr, ether_type)])) return kOther;
-    const auto& lrh = *record_at<wire::Lrh>(frame, sizeof(EthHdr));
-    if (sizeof(EthHdr) + lrh.packet_len() != frame.size()) return kOther;
-    const auto& ud = *record_at<UdWords>(frame, kLocalHeadLen);
-    if (!transport_.matches(&ud)) [[unlikely]] {
-      if (ud.dest_qp() == other_qpn_) return kOther;
-      look_up(ud.dest_qp());
-      if (!transport_.matches(&ud)) return kOther;
-    }
-    const std::size_t padded_len = frame.size() - kFastPayloadAt - wire::kIcrcLen;
-    const std::size_t len = padded_len - ud.pad();
-    // A pad longer than the packet makes the length wrap beyond any MTU.
-    return ud.qkey == qkey_ && len <= mtu_ ? static_cast<std::uint32_t>(len) : kOther;
+  UdFastPath(const RxTable& table, unsigned worker, UdFastRun& run) noexcept
+      : table_{table}, run_{run}, longest_{table.mtu() - kLeast}, worker_{worker} {
+    expects(table.mtu() != 0 && table.mtu() % 4 == 0, "padding does not exceed the MTU");
   }
-  /// Queue pair of the last packet that was not kOther.
-  [[nodiscard]] SoftUdQueue* queue() const noexcept { return queue_; }
+
+  /// Returns true, and the headers and the payload length, or false if the frame needs the full
+  /// checks. A frame accepted here would also pass check_path() and check_ud(), except possibly the
+  /// ICRC. `at`: the frame's place in the run.
+  [[gnu::always_inline]] bool accepts(const std::byte* frame, std::size_t size, rte_mbuf** at,
+                                      UdHeaders& headers, std::uint32_t& payload_len) noexcept {
+    // One comparison for both limits: a payload with its padding is a multiple of four, as the MTU
+    // is, and holds the padding if it is not empty.
+    const std::size_t beyond = size - (kFastPayloadAt + wire::kIcrcLen + kLeast);
+    if (beyond > longest_) [[unlikely]]
+      return false;
+    headers = UdHeaders::of(frame);
+    if (!pattern_.matches(headers)) [[unlikely]] {
+      if (!find_queue(frame, at)) return false;
+      headers = UdHeaders::of(frame);
+    }
+    // The pattern covers the reserved bits before the length.
+    const auto& lrh = *reinterpret_cast<const wire::Lrh*>(frame + sizeof(EthHdr));
+    if (sizeof(EthHdr) + std::size_t{lrh.resv_pktlen.host()} * 4 != size) [[unlikely]]
+      return false;
+    const auto& bth = *reinterpret_cast<const wire::Bth*>(frame + kLocalHeadLen);
+    payload_len = static_cast<std::uint32_t>(beyond + kLeast - bth.pad());
+    return true;
+  }
   /// Transport headers of a frame without GRH to this port, by which to find its worker; null: the
   /// full checks must find it.
   [[nodiscard]] const UdWords* local_headers(std::span<const std::byte> frame) const noexcept {
     return frame.size() >= kFastPayloadAt + wire::kIcrcLen &&
-                   link_.matches(&frame[offsetof(EthHdr, ether_type)])
+                   table_.local().matches(&frame[offsetof(EthHdr, ether_type)])
                ? record_at<UdWords>(frame, kLocalHeadLen)
                : nullptr;
   }
 
  private:
-  [[gnu::noinline]] void look_up(std::uint32_t qpn) noexcept {
+  static constexpr std::uint32_t kLeast = 4;  ///< Octets of the least payload with its padding.
+
+  /// Turns to the queue pair that the frame is for. False: it needs the full checks.
+  [[gnu::noinline]] bool find_queue(const std::byte* frame, rte_mbuf** at) noexcept {
+    if (!table_.local().matches(frame + offsetof(EthHdr, ether_type))) return false;
+    const std::uint32_t qpn = reinterpret_cast<const UdWords*>(frame + kLocalHeadLen)->dest_qp();
+    if (qpn == other_qpn_ || (run_.queue != nullptr && run_.queue->qpn() == qpn)) return false;
     const RxTable::QueueSlot& found = table_.find(qpn);
-    if (found.queue != nullptr && found.worker != worker_) {
+    if (found.queue == nullptr) return false;
+    if (found.worker != worker_) {
       other_qpn_ = qpn;
-      return;
+      return false;
     }
-    queue_ = found.queue;
-    transport_ = queue_ != nullptr ? send_pattern(queue_->pkey(), qpn) : Pattern{};
-    if (queue_ != nullptr) qkey_ = wire::Be32{queue_->qkey()};
+    const Pattern transport = send_pattern(found.queue->pkey(), qpn);
+    if (transport.is_empty()) return false;
+    run_.turn_to(found.queue, static_cast<std::size_t>(at - run_.pkts));
+    pattern_ = {table_.local(), transport, wire::Be32{found.queue->qkey()}};
+    return pattern_.matches(UdHeaders::of(frame));
   }
 
   const RxTable& table_;
-  Pattern link_;
-  Pattern transport_;
-  wire::Be32 qkey_;
-  std::uint32_t mtu_;
+  UdFastRun& run_;
+  UdPattern pattern_;
+  std::size_t longest_;  ///< Excess of the longest payload over kLeast.
   unsigned worker_;
   std::uint32_t other_qpn_ = UINT32_MAX;  ///< A queue pair of another worker.
-  SoftUdQueue* queue_ = nullptr;
 };
 
 /// Fills the metadata of a unicast packet without GRH.
-[[gnu::always_inline]] inline void set_arrival(const wire::Lrh& lrh, const UdWords& ud,
-                                               fabric::PacketMeta::Rx& out) noexcept {
+inline void set_arrival(const wire::Lrh& lrh, const UdWords& ud,
+                        fabric::PacketMeta::Rx& out) noexcept {
   static_assert(fabric::Transport{} == fabric::Transport::kUd);
   out = {};
   out.src_qpn = ud.src_qp();
   out.slid = lrh.slid.host();
   out.sl = lrh.sl();
+}
+
+[[gnu::always_inline]] inline void prefetch_headers(const rte_mbuf* m) noexcept {
+  // The place where devices put a frame. To read data_off costs an instruction more.
+  rte_prefetch0(static_cast<const std::byte*>(m->buf_addr) + RTE_PKTMBUF_HEADROOM);
 }
 
 /// Strips headers and trailer, leaving the payload.
@@ -267,32 +306,14 @@ class UdFastPath {
   m->pkt_len = payload_len;
 }
 
+/// Octets that the ICRC of a stripped packet of the fast path covers.
+inline wire::Covered covered_of(const rte_mbuf* m) noexcept {
+  const std::size_t padded_len = (std::size_t{m->data_len} + 3) / 4 * 4;
+  return {rte_pktmbuf_mtod(m, const std::byte*) - wire::kUdLocalHeaderLen,
+          wire::kUdLocalHeaderLen + padded_len};
+}
+
 }  // namespace
-
-/// Consecutive fast-path packets, stripped, whose ICRCs are not verified yet.
-struct UdFastBurst {
-  /// Consecutive packets for one queue pair.
-  struct QpSpan {
-    SoftUdQueue* queue;
-    std::size_t end;  ///< One after its last packet; it starts at the end of the span before.
-  };
-  std::array<rte_mbuf*, UdDatapath::kBurst> pkts;
-  std::array<wire::Covered, UdDatapath::kBurst> covered;
-  std::array<QpSpan, UdDatapath::kBurst> spans;  ///< All spans except the last.
-  std::size_t n = 0;
-  std::size_t nb_spans = 0;
-  SoftUdQueue* queue = nullptr;  ///< Queue pair of the last span.
-
-  void push(rte_mbuf* m, SoftUdQueue* to, std::span<const std::byte> frame) noexcept {
-    expects(n < pkts.size(), "the packet fits");
-    if (to != queue) [[unlikely]] {
-      if (n != 0) spans[nb_spans++] = {queue, n};
-      queue = to;
-    }
-    pkts[n] = m;
-    covered[n++] = {frame.data() + sizeof(EthHdr), frame.size() - sizeof(EthHdr) - wire::kIcrcLen};
-  }
-};
 
 std::uint32_t UdDatapath::poll(std::uint16_t burst) noexcept {
   expects_own_worker();
@@ -326,86 +347,104 @@ std::uint32_t UdDatapath::poll(std::uint16_t burst) noexcept {
 std::uint32_t UdDatapath::read_cable(std::uint16_t burst, const RxTable& table) noexcept {
   if (config_.rx_queues.empty() || ethdev_removed()) [[unlikely]]
     return 0;
-  std::array<rte_mbuf*, kBurst> frames;
+  RxBurst rx;
   const std::uint16_t queue = config_.rx_queues[next_rx_];
   if (++next_rx_ == config_.rx_queues.size()) next_rx_ = 0;
-  const std::uint16_t nb_rx = rte_eth_rx_burst(config_.port_id, queue, frames.data(), burst);
+  const std::uint16_t nb_rx = rte_eth_rx_burst(config_.port_id, queue, rx.frames.data(), burst);
   if (nb_rx == 0) return 0;
-  const std::span<rte_mbuf* const> received{frames.data(), nb_rx};
+  rx.n = nb_rx;
   // Pairs with the release store of set_tap().
   if (const CaptureTap* tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]]
-    for (const rte_mbuf* m : received)
+    for (const rte_mbuf* m : rx.span())
       hand_to(*tap, copy_for(*tap, m, CaptureDirection::kReceived));
-  sort(received, table, Origin::kThisWorker);
+  sort(rx, table, Origin::kThisWorker);
   return nb_rx;
 }
 
 std::uint32_t UdDatapath::take_passed(const RxTable& table) noexcept {
   if (config_.rings == nullptr) return 0;
-  std::array<rte_mbuf*, kBurst> frames;
-  const std::size_t n = config_.rings->take(config_.worker, frames);
+  RxBurst rx;
+  rx.n = config_.rings->take(config_.worker, std::span{rx.frames}.first<kBurst>());
   // Another CPU wrote them.
-  for (rte_mbuf* m : std::span{frames.data(), n}) {
+  for (rte_mbuf* m : rx.span()) {
     rte_mbuf_prefetch_part1(m);
     rte_mbuf_prefetch_part2(m);
   }
-  if (n != 0) sort({frames.data(), n}, table, Origin::kPassedOn);
-  return static_cast<std::uint32_t>(n);
+  if (rx.n != 0) sort(rx, table, Origin::kPassedOn);
+  return static_cast<std::uint32_t>(rx.n);
+}
+
+void UdDatapath::sort(std::span<rte_mbuf* const> frames, const SoftUdQueue* sender) noexcept {
+  RxBurst rx;
+  expects(frames.size() <= kBurst, "the frames fit");
+  std::ranges::copy(frames, rx.frames.begin());
+  rx.n = frames.size();
+  if (rx.n != 0) sort(rx, table(), Origin::kThisWorker, sender);
 }
 
 /// Passes each frame to its queue pair, or to the worker of that. `sender`: multicast frames need not
-/// return to the link of this queue pair; null: it is not of this worker.
-void UdDatapath::sort(std::span<rte_mbuf* const> frames, const RxTable& table, Origin origin,
+/// return to the link of this queue pair; null: it is not of this worker. Shape: some frames.
+void UdDatapath::sort(RxBurst& rx, const RxTable& table, Origin origin,
                       const SoftUdQueue* sender) noexcept {
+  expects(rx.n != 0 && rx.n <= kBurst, "there are frames, and they fit");
   if (!table.active()) [[unlikely]] {
-    for (rte_mbuf* m : frames) drop(m, Drop::kIbPortDown);
+    for (rte_mbuf* m : rx.span()) drop(m, Drop::kIbPortDown);
     return;
   }
-  for (std::size_t i = 0; i < frames.size() && i < kRxPrefetchAhead; ++i)
-    rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
+  std::fill_n(&rx.frames[rx.n], kRxPrefetchAhead, rx.frames[rx.n - 1]);
+  for (std::size_t i = 0; i < kRxPrefetchAhead; ++i) prefetch_headers(rx.frames[i]);
 
   const fabric::MetaOf meta_of;
-  UdFastPath fast_path{table, config_.worker};
-  UdFastBurst fast_burst;
+  UdFastRun run;
+  run.pkts = rx.frames.data();
+  UdFastPath fast_path{table, config_.worker, run};
   Takers takers;
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    if (i + kRxPrefetchAhead < frames.size())
-      rte_prefetch0(rte_pktmbuf_mtod(frames[i + kRxPrefetchAhead], void*));
-    rte_mbuf* m = frames[i];
+  rte_mbuf** const end = rx.frames.data() + rx.n;
+  for (rte_mbuf** at = rx.frames.data(); at != end; ++at) {
+    prefetch_headers(at[kRxPrefetchAhead]);
+    rte_mbuf* m = *at;
     if (!fabric::is_sole_mbuf(m) && (m->nb_segs != 1 || fabric::is_shared(m))) [[unlikely]] {
-      rte_mbuf* const copy = copy_frame(m);
-      if (copy == nullptr) {
-        drop(m, Drop::kIbNoBuffer);
+      m = own_copy(m);
+      if (m == nullptr) {
+        end_run(run, at);
         continue;
       }
-      rte_pktmbuf_free(m);
-      m = copy;
+      *at = m;
     }
-    const std::span frame{rte_pktmbuf_mtod(m, const std::byte*), rte_pktmbuf_data_len(m)};
-    if (const std::uint32_t len = fast_path.payload_len(frame); len != UdFastPath::kOther)
-        [[likely]] {
-      set_arrival(*record_at<wire::Lrh>(frame, sizeof(EthHdr)),
-                  *record_at<UdWords>(frame, kLocalHeadLen), meta_of(m).rx);
-      strip(m, kFastPayloadAt, len);
-      fast_burst.push(m, fast_path.queue(), frame);
-      if (fast_burst.n == kBurst) [[unlikely]]
-        deliver(fast_burst);
+    const auto* const frame = rte_pktmbuf_mtod(m, const std::byte*);
+    const std::size_t size = rte_pktmbuf_data_len(m);
+    UdHeaders headers;
+    std::uint32_t payload_len;
+    if (fast_path.accepts(frame, size, at, headers, payload_len)) [[likely]] {
+      headers.set_arrival(frame, meta_of(m));
+      strip(m, kFastPayloadAt, payload_len);
       continue;
     }
+    RxFrame f;
+    f.bytes = {frame, size};
     if (config_.rings != nullptr)
-      if (const UdWords* const ud = fast_path.local_headers(frame); ud != nullptr)
+      if (const UdWords* const ud = fast_path.local_headers(f.bytes); ud != nullptr)
         if (const unsigned worker = worker_of(*ud, table); worker != config_.worker) {
+          end_run(run, at);
           pass_on(m, worker);
           continue;
         }
-    deliver(fast_burst);  // keeps the order of packets
-    RxFrame f;
-    f.bytes = frame;
+    end_run(run, at);  // keeps the order of packets
     f.takers = &takers;
     sort_one(m, f, table, origin, sender);
   }
-  deliver(fast_burst);
+  end_run(run, end);
   if (batches_of_ != 0) pass_batches();
+}
+
+/// Returns a copy of a frame in place of the frame. Null: the frame is dropped.
+rte_mbuf* UdDatapath::own_copy(rte_mbuf* m) noexcept {
+  rte_mbuf* const copy = copy_frame(m);
+  if (copy == nullptr)
+    drop(m, Drop::kIbNoBuffer);
+  else
+    rte_pktmbuf_free(m);
+  return copy;
 }
 
 /// sort() of a frame that needs the full checks.
@@ -450,40 +489,51 @@ void UdDatapath::deliver_mad(rte_mbuf* m, const RxFrame& f) noexcept {
   mads_came_ = true;
 }
 
+/// Ends the run at `end`, where a frame is that does not belong to it; the next one starts behind.
+inline void UdDatapath::end_run(UdFastRun& run, rte_mbuf** end) noexcept {
+  if (end != run.pkts) {
+    run.n = static_cast<std::size_t>(end - run.pkts);
+    deliver(run);
+  }
+  run.pkts = end + 1;
+}
+
 /// Delivers the packets to their queue pairs, except packets with a wrong ICRC.
-void UdDatapath::deliver(UdFastBurst& fast_burst) noexcept {
-  if (fast_burst.n == 0) return;
-  if (config_.icrc) verify(fast_burst);
+[[gnu::noinline]] void UdDatapath::deliver(UdFastRun& run) noexcept {
+  if (config_.icrc) verify(run);
   std::size_t begin = 0;
-  for (std::size_t i = 0; i < fast_burst.nb_spans; begin = fast_burst.spans[i++].end)
-    deliver(*fast_burst.spans[i].queue,
-            {fast_burst.pkts.data() + begin, fast_burst.spans[i].end - begin});
-  deliver(*fast_burst.queue, {fast_burst.pkts.data() + begin, fast_burst.n - begin});
-  fast_burst.n = fast_burst.nb_spans = 0;
+  for (std::size_t i = 0; i < run.nb_spans; begin = run.spans[i++].end)
+    deliver(*run.spans[i].queue, {run.pkts + begin, run.spans[i].end - begin});
+  if (begin != run.n) deliver(*run.queue, {run.pkts + begin, run.n - begin});
+  run.nb_spans = 0;
 }
 
 /// Drops packets with a wrong ICRC.
-inline void UdDatapath::verify(UdFastBurst& fast_burst) noexcept {
+inline void UdDatapath::verify(UdFastRun& run) noexcept {
+  std::array<wire::Covered, kBurst> covered;
+  for (std::size_t i = 0; i < run.n; ++i) covered[i] = covered_of(run.pkts[i]);
   std::array<std::uint32_t, kBurst> icrcs;
-  wire::icrc_burst({fast_burst.covered.data(), fast_burst.n}, icrcs);
+  wire::icrc_burst({covered.data(), run.n}, icrcs);
   std::uint32_t differences = 0;
-  for (std::size_t i = 0; i < fast_burst.n; ++i) {
-    icrcs[i] ^= icrc_behind(fast_burst.covered[i]);
+  for (std::size_t i = 0; i < run.n; ++i) {
+    icrcs[i] ^= icrc_behind(covered[i]);
     differences |= icrcs[i];
   }
   if (differences == 0) [[likely]]
     return;
   std::size_t kept = 0;
   std::size_t next_span = 0;
-  for (std::size_t i = 0; i < fast_burst.n; ++i) {
-    if (next_span < fast_burst.nb_spans && fast_burst.spans[next_span].end == i)
-      fast_burst.spans[next_span++].end = kept;
+  for (std::size_t i = 0; i < run.n; ++i) {
+    if (next_span < run.nb_spans && run.spans[next_span].end == i)
+      run.spans[next_span++].end = kept;
     if (icrcs[i] == 0)
-      fast_burst.pkts[kept++] = fast_burst.pkts[i];
+      run.pkts[kept++] = run.pkts[i];
     else
-      drop(fast_burst.pkts[i], Drop::kIbIcrc);
+      drop(run.pkts[i], Drop::kIbIcrc);
   }
-  fast_burst.n = kept;
+  // A span may end with the run, if the frame behind turned to another queue pair.
+  if (next_span < run.nb_spans) run.spans[next_span].end = kept;
+  run.n = kept;
 }
 
 /// Passes the frame to the connected port. Without one, drops it for the reason that
@@ -541,7 +591,7 @@ void UdDatapath::pass_batches() noexcept {
 
 void UdDatapath::receive_own(std::span<rte_mbuf* const> frames) noexcept {
   expects_own_worker();
-  sort(frames, table(), Origin::kThisWorker);
+  sort(frames, nullptr);
 }
 
 /// Delivers packets to their queue pair; drops packets that do not fit.

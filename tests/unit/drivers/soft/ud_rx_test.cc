@@ -238,6 +238,70 @@ TEST_F(SoftRx, U36_EveryReasonToDiscardIsCountedOnceUnderItsName) {
   }
 }
 
+/// Bits of the headers from the EtherType to the DETH that may change, if the ICRC fits: VL, SL and
+/// the reserved bits behind it and before the length, SLID, Immediate in the opcode, SE, M, padding,
+/// the P_Key's membership, FECN and BECN, AckReq and PSN, and DETH except the Q_Key.
+constexpr std::array<std::uint8_t, 30> kFreeBits = {
+    0,    0,                                                              // EtherType
+    0xf0, 0xfc, 0,    0, 0xf8, 0,    0xff, 0xff,                          // LRH
+    0x01, 0xf0, 0x80, 0, 0xff, 0,    0,    0,    0xff, 0xff, 0xff, 0xff,  // BTH
+    0,    0,    0,    0, 0xff, 0xff, 0xff, 0xff};                         // DETH
+
+TEST_F(SoftRx, U36_EveryBitOfTheHeadersIsCheckedOrFree) {
+  const Shape good = local_shape();
+  for (std::size_t bit = 0; bit < kFreeBits.size() * 8; ++bit) {
+    SCOPED_TRACE(bit);
+    Shape other = good;
+    other.frame[12 + bit / 8] ^= std::byte{1} << bit % 8;
+    const auto lrh = wire::read<wire::Lrh>(other.frame, kLrh).value();
+    if (kEth + lrh.packet_len() <= other.frame.size()) seal(other.frame);
+    const bool free = (kFreeBits[bit / 8] >> bit % 8 & 1) != 0;
+    const auto drops = node_.all_drops();
+    put_on_cable(0, good.frame);
+    EXPECT_EQ(feed(other.frame), free ? 2U : 1U) << "the good one before it arrives, too";
+    EXPECT_EQ(node_.all_drops(), drops + (free ? 0 : 1));
+  }
+}
+
+// The fast path takes frames of several queue pairs together, until one needs the full checks.
+TEST_F(SoftRx, U36_MixedBurstsKeepTheOrderOfEachQueuePair) {
+  enum Kind : std::uint8_t { kPlain, kWithGrh, kBadIcrc, kBadQkey, kBadLength, kKinds };
+  const std::array queues{node_.queue, node_.hca->create_ud_queue({}).value()};
+  ASSERT_TRUE(node_.hca->set_qkey(*queues[1], kQkey));
+  std::mt19937 random{4392};
+  std::array<std::vector<std::uint32_t>, 2> sent;
+  std::array<std::vector<std::uint32_t>, 2> received;
+  std::array<std::uint64_t, kKinds> count{};
+  for (std::uint32_t number = 1; number <= 20'000;) {
+    for (auto n = 1 + random() % 64; n-- > 0; ++number) {
+      const Kind kind = random() % 2 == 0 ? kPlain : static_cast<Kind>(random() % kKinds);
+      const auto to = random() % 4 == 0 ? 1U : 0U;
+      Shape shape = kind == kWithGrh ? global_shape() : local_shape();
+      set(shape.frame, shape.bth + 7, queues[to]->qpn() & 0xff);
+      if (kind == kBadQkey) set(shape.frame, shape.bth + 15, 0x1c);
+      if (kind == kBadLength) set_pktlen(shape.frame, 23);
+      for (const std::size_t octet : {0U, 1U, 2U})
+        set(shape.frame, shape.bth + 19 - octet, number >> 8 * octet & 0xff);
+      seal(shape.frame);
+      if (kind == kBadIcrc) shape.frame[shape.bth + 30] ^= std::byte{1};
+      ++count[kind];
+      if (kind == kPlain || kind == kWithGrh) sent[to].push_back(number);
+      put_on_cable(0, shape.frame);
+    }
+    node_.poll();
+    for (const std::size_t to : {0U, 1U})
+      for (rte_mbuf* m : node_.receive(queues[to])) {
+        received[to].push_back(fabric::meta_of(m).rx.src_qpn);
+        rte_pktmbuf_free(m);
+      }
+  }
+  EXPECT_EQ(received, sent);
+  EXPECT_EQ(node_.hca->drops().get(Drop::kIbIcrc), count[kBadIcrc]);
+  EXPECT_EQ(node_.hca->drops().get(Drop::kIbQkey), count[kBadQkey]);
+  EXPECT_EQ(node_.hca->drops().get(Drop::kIbLength), count[kBadLength]);
+  EXPECT_EQ(mbufs_in_use(), 0U);
+}
+
 TEST_F(SoftRx, WhatTheIcrcLeavesOutMayChangeOnTheWay) {
   Shape local = local_shape();
   local.frame[kLrh] |= std::byte{0x70};          // VL
