@@ -52,7 +52,8 @@ struct UdFastRun {
     std::size_t end;  ///< One after its last packet; it starts at the end of the span before.
   };
   rte_mbuf** pkts = nullptr;
-  std::size_t n = 0;  ///< Set when the run ends.
+  wire::Covered* covered = nullptr;  ///< Octets that their ICRCs cover, unless ICRCs are off.
+  std::size_t n = 0;                 ///< Set when the run ends.
   std::size_t nb_spans = 0;
   SoftUdQueue* queue = nullptr;                  ///< Queue pair of the last span.
   std::array<QpSpan, UdDatapath::kBurst> spans;  ///< All spans except the last.
@@ -306,13 +307,6 @@ inline void set_arrival(const wire::Lrh& lrh, const UdWords& ud,
   m->pkt_len = payload_len;
 }
 
-/// Octets that the ICRC of a stripped packet of the fast path covers.
-inline wire::Covered covered_of(const rte_mbuf* m) noexcept {
-  const std::size_t padded_len = (std::size_t{m->data_len} + 3) / 4 * 4;
-  return {rte_pktmbuf_mtod(m, const std::byte*) - wire::kUdLocalHeaderLen,
-          wire::kUdLocalHeaderLen + padded_len};
-}
-
 }  // namespace
 
 std::uint32_t UdDatapath::poll(std::uint16_t burst) noexcept {
@@ -397,10 +391,14 @@ void UdDatapath::sort(RxBurst& rx, const RxTable& table, Origin origin,
   const fabric::MetaOf meta_of;
   UdFastRun run;
   run.pkts = rx.frames.data();
+  std::array<wire::Covered, kBurst + 1> covered;  // end_run() passes the frame behind the last
+  run.covered = covered.data();
   UdFastPath fast_path{table, config_.worker, run};
   Takers takers;
-  rte_mbuf** const end = rx.frames.data() + rx.n;
-  for (rte_mbuf** at = rx.frames.data(); at != end; ++at) {
+  const bool icrc = config_.icrc;
+  const std::size_t n = rx.n;
+  for (std::size_t i = 0; i != n; ++i) {
+    rte_mbuf** const at = &rx.frames[i];
     prefetch_headers(at[kRxPrefetchAhead]);
     rte_mbuf* m = *at;
     if (!fabric::is_sole_mbuf(m) && (m->nb_segs != 1 || fabric::is_shared(m))) [[unlikely]] {
@@ -418,6 +416,7 @@ void UdDatapath::sort(RxBurst& rx, const RxTable& table, Origin origin,
     if (fast_path.accepts(frame, size, at, headers, payload_len)) [[likely]] {
       headers.set_arrival(frame, meta_of(m));
       strip(m, kFastPayloadAt, payload_len);
+      if (icrc) covered[i] = {frame + sizeof(EthHdr), size - sizeof(EthHdr) - wire::kIcrcLen};
       continue;
     }
     RxFrame f;
@@ -433,7 +432,7 @@ void UdDatapath::sort(RxBurst& rx, const RxTable& table, Origin origin,
     f.takers = &takers;
     sort_one(m, f, table, origin, sender);
   }
-  end_run(run, end);
+  end_run(run, &rx.frames[n]);
   if (batches_of_ != 0) pass_batches();
 }
 
@@ -495,6 +494,7 @@ inline void UdDatapath::end_run(UdFastRun& run, rte_mbuf** end) noexcept {
     run.n = static_cast<std::size_t>(end - run.pkts);
     deliver(run);
   }
+  run.covered += end + 1 - run.pkts;
   run.pkts = end + 1;
 }
 
@@ -510,13 +510,11 @@ inline void UdDatapath::end_run(UdFastRun& run, rte_mbuf** end) noexcept {
 
 /// Drops packets with a wrong ICRC.
 inline void UdDatapath::verify(UdFastRun& run) noexcept {
-  std::array<wire::Covered, kBurst> covered;
-  for (std::size_t i = 0; i < run.n; ++i) covered[i] = covered_of(run.pkts[i]);
   std::array<std::uint32_t, kBurst> icrcs;
-  wire::icrc_burst({covered.data(), run.n}, icrcs);
+  wire::icrc_burst({run.covered, run.n}, icrcs);
   std::uint32_t differences = 0;
   for (std::size_t i = 0; i < run.n; ++i) {
-    icrcs[i] ^= icrc_behind(covered[i]);
+    icrcs[i] ^= icrc_behind(run.covered[i]);
     differences |= icrcs[i];
   }
   if (differences == 0) [[likely]]
