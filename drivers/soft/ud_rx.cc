@@ -52,8 +52,10 @@ struct UdFastRun {
     std::size_t end;  ///< One after its last packet; it starts at the end of the span before.
   };
   rte_mbuf** pkts = nullptr;
-  wire::Covered* covered = nullptr;  ///< Octets that their ICRCs cover, unless ICRCs are off.
-  std::size_t n = 0;                 ///< Set when the run ends.
+  rte_mbuf** burst = nullptr;  ///< The first frame that came with them.
+  /// Octets that the ICRC of each frame of the burst covers, unless ICRCs are off.
+  const wire::Covered* covered = nullptr;
+  std::size_t n = 0;  ///< Set when the run ends.
   std::size_t nb_spans = 0;
   SoftUdQueue* queue = nullptr;                  ///< Queue pair of the last span.
   std::array<QpSpan, UdDatapath::kBurst> spans;  ///< All spans except the last.
@@ -390,8 +392,8 @@ void UdDatapath::sort(RxBurst& rx, const RxTable& table, Origin origin,
 
   const fabric::MetaOf meta_of;
   UdFastRun run;
-  run.pkts = rx.frames.data();
-  std::array<wire::Covered, kBurst + 1> covered;  // end_run() passes the frame behind the last
+  run.pkts = run.burst = rx.frames.data();
+  std::array<wire::Covered, kBurst> covered;
   run.covered = covered.data();
   UdFastPath fast_path{table, config_.worker, run};
   Takers takers;
@@ -494,7 +496,6 @@ inline void UdDatapath::end_run(UdFastRun& run, rte_mbuf** end) noexcept {
     run.n = static_cast<std::size_t>(end - run.pkts);
     deliver(run);
   }
-  run.covered += end + 1 - run.pkts;
   run.pkts = end + 1;
 }
 
@@ -511,10 +512,11 @@ inline void UdDatapath::end_run(UdFastRun& run, rte_mbuf** end) noexcept {
 /// Drops packets with a wrong ICRC.
 inline void UdDatapath::verify(UdFastRun& run) noexcept {
   std::array<std::uint32_t, kBurst> icrcs;
-  wire::icrc_burst({run.covered, run.n}, icrcs);
+  const wire::Covered* const covered = run.covered + (run.pkts - run.burst);
+  wire::icrc_burst({covered, run.n}, icrcs);
   std::uint32_t differences = 0;
   for (std::size_t i = 0; i < run.n; ++i) {
-    icrcs[i] ^= icrc_behind(run.covered[i]);
+    icrcs[i] ^= icrc_behind(covered[i]);
     differences |= icrcs[i];
   }
   if (differences == 0) [[likely]]
