@@ -51,10 +51,17 @@ GroupSenders::GroupSenders(const LinkConfig& config, LinkActions& actions, Neigh
 
 // --- Demand ---
 
-/// Notes that senders of the group are gone, of which there were `before`.
-void GroupSenders::count_removed(const Group& g, std::size_t before) {
-  const auto further = [](std::size_t n) { return n == 0 ? 0 : n - 1; };
-  further_ -= further(before) - further(g.senders.size());
+/// Removes the senders of the group for which `gone` is true. Each is asked about once, in order.
+template <typename Gone>
+void GroupSenders::remove_senders(Group& g, Gone gone) {
+  const auto further = [&g] { return g.senders.empty() ? 0 : g.senders.size() - 1; };
+  const std::size_t before = further();
+  for (auto it = g.senders.begin(); it != g.senders.end();) {
+    const bool stays = !gone(it->second);
+    if (!stays) sink_.remove(it->second.index);
+    it = stays ? std::next(it) : g.senders.erase(it);
+  }
+  further_ -= before - further();
 }
 
 /// At a limit, the address of the group that is unused for the longest time makes room for another.
@@ -66,9 +73,7 @@ bool GroupSenders::make_room(Group& g, TimePoint now) {
   };
   const auto oldest = std::ranges::min_element(g.senders, {}, used);
   if (!oldest->second.held.empty() || now - used(*oldest) < kUsedLately) return false;
-  sink_.remove(oldest->second.index);
-  g.senders.erase(oldest);
-  count_removed(g, n);
+  remove_senders(g, [unused = &oldest->second](const GroupSender& s) { return &s == unused; });
   return true;
 }
 
@@ -195,13 +200,11 @@ void GroupSenders::destroy_handle(Group& g) {
 
 void GroupSenders::clear(Group& g, Drop reason) {
   HeldQueue packets;
-  const std::size_t before = g.senders.size();
-  for (auto& [addr, s] : std::exchange(g.senders, {})) {
-    sink_.remove(s.index);
+  remove_senders(g, [&](GroupSender& s) {
     const auto held = held_.take(s.held);
     packets.insert(packets.end(), held.begin(), held.end());
-  }
-  count_removed(g, before);
+    return true;
+  });
   drop_frames(g);
   g.own_used.reset();
   g.delivery = GroupDelivery::kUnknown;
@@ -211,16 +214,11 @@ void GroupSenders::clear(Group& g, Drop reason) {
 
 void GroupSenders::forget_unused(Group& g, TimePoint since) {
   if (g.frames.empty()) g.own_used.reset();
-  const std::size_t before = g.senders.size();
-  std::erase_if(g.senders, [&](auto& entry) {
-    auto& [addr, s] = entry;
+  remove_senders(g, [&](const GroupSender& s) {
     const bool failed = s.installed.state == table::NeighbourState::kFailed;
     const bool used = std::max(s.touched, sink_.last_used(s.index)) > since;
-    if (!failed && (used || !s.held.empty())) return false;
-    sink_.remove(s.index);
-    return true;
+    return failed || (!used && s.held.empty());
   });
-  count_removed(g, before);
 }
 
 TimePoint GroupSenders::last_used(const Group& g) const {
@@ -249,20 +247,12 @@ void GroupSenders::expire(Group& g, TimePoint now) {
   if (g.own_used && g.frames.empty() && now - *g.own_used >= config_.group.send_idle)
     g.own_used.reset();
   HeldQueue late;
-  const std::size_t before = g.senders.size();
-  for (auto it = g.senders.begin(); it != g.senders.end();) {
-    GroupSender& s = it->second;
+  remove_senders(g, [&](GroupSender& s) {
     const auto expired = held_.take_expired(s.held, now);
     late.insert(late.end(), expired.begin(), expired.end());
     s.touched = std::max(s.touched, sink_.last_used(s.index));
-    if (s.held.empty() && now - s.touched >= config_.group.send_idle) {
-      sink_.remove(s.index);
-      it = g.senders.erase(it);
-    } else {
-      ++it;
-    }
-  }
-  count_removed(g, before);
+    return s.held.empty() && now - s.touched >= config_.group.send_idle;
+  });
   drop_all(late, Drop::kNeighbourHeldTooLong);
 }
 

@@ -65,7 +65,8 @@ class GroupSenders {
  private:
   [[nodiscard]] bool usable(const Group& g, const wire::IpAddr& addr) const;
   [[nodiscard]] bool make_room(Group& g, TimePoint now);
-  void count_removed(const Group& g, std::size_t before);
+  template <typename Gone>
+  void remove_senders(Group& g, Gone gone);
   void install(const Group& g, const wire::IpAddr& addr, GroupSender& s,
                table::NeighbourState state);
   void apply_delivery(Group& g, const wire::IpAddr& addr, GroupSender& s);
