@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A setting of multicast routers that users make: a plain value.
+// Which of several multicast routers of a link forwards: plain values.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,13 @@ namespace ipoib::route {
 enum class ForwarderRule : std::uint8_t {
   kQuerier,  ///< Not this one if another is the querier of both links: packets arrive once.
   kAlways,   ///< This one too: the querier may be a switch that does not route.
+};
+
+/// The router that forwards the groups that hosts request from and to a link.
+enum class Forwarder : std::uint8_t {
+  kThis,
+  kOther,    ///< Another router is the querier.
+  kUnknown,  ///< This router listens for another querier first.
 };
 
 }  // namespace ipoib::route

@@ -21,19 +21,26 @@ constexpr std::uint64_t bit(InterfaceId iface) {
   return std::uint64_t{1} << iface;
 }
 
-/// `served`: bits of links whose querier is another router. One that is the querier of both links is
-/// taken for a router between them. If only the egress counted, a group would end where the querier
-/// has no way to the ingress.
-constexpr bool is_served(std::uint64_t served, InterfaceId in, InterfaceId out) {
-  const std::uint64_t both = bit(in) | bit(out);
-  return (served & both) == both;
-}
-
 bool same(const table::Delivery& a, const table::Delivery& b) {
   return a.local == b.local && a.out == b.out && a.from_reverse_path == b.from_reverse_path;
 }
 
 }  // namespace
+
+void MulticastTable::Elections::set(InterfaceId iface, Forwarder forwarder) {
+  const auto mark = [iface](std::uint64_t bits, bool on) {
+    return on ? bits | bit(iface) : bits & ~bit(iface);
+  };
+  other = mark(other, forwarder == Forwarder::kOther);
+  unknown = mark(unknown, forwarder == Forwarder::kUnknown);
+}
+
+/// One that is the querier of both links is taken for a router between them. If only the egress
+/// counted, a group would end where the querier has no way to the ingress.
+bool MulticastTable::Elections::forwards(InterfaceId in, InterfaceId out) const {
+  const std::uint64_t both = bit(in) | bit(out);
+  return (other & both) != both && (unknown & both) == 0;
+}
 
 std::set<IpAddr> MulticastTable::named_sources(const IpAddr& addr, const Group& group) const {
   std::set<IpAddr> named;
@@ -76,7 +83,8 @@ MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Gr
   }
   if (is_router(in)) {
     for (const auto& [iface, filter] : group.filters) {
-      if (iface == in || !is_router(iface) || is_served(served_[addr.is_v4()], in, iface)) continue;
+      if (iface == in || !is_router(iface) || !elections_[addr.is_v4()].forwards(in, iface))
+        continue;
       if (any ? !filter.exclude : !filter.matches(source)) continue;
       // An egress of a static route has no reverse-path check.
       if ((e.delivery.out & bit(iface)) == 0) e.delivery.from_reverse_path |= bit(iface);

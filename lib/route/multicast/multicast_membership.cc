@@ -19,6 +19,8 @@ using wire::RecordType;
 namespace {
 
 constexpr TimePoint kForever = MulticastGroup::kForever;
+/// Least time between two answers to queries of other routers; less than their kListenStep.
+constexpr Duration kAssertInterval = MulticastMembership::kListenStep * 4 / 5;
 
 MembershipConfig bounded(MembershipConfig c, IpFamily family) {
   if (family == IpFamily::kIpv6)
@@ -61,12 +63,16 @@ GroupTimes MulticastMembership::times() const {
   return {membership_interval(), config_.max_sources};
 }
 
+void MulticastMembership::start(TimePoint now) {
+  listen(now);
+  note_forwarder(now);
+}
+
 void MulticastMembership::set_address(const std::optional<IpAddr>& address, TimePoint now) {
   const bool had = address_.has_value();
   address_ = address;
   if (!address_) {
     general_at_.reset();
-    other_querier_.reset();
     for (auto& [group, entry] : groups_) entry.pending = {};
   } else if (!had) {
     start_queries(now);
@@ -74,9 +80,28 @@ void MulticastMembership::set_address(const std::optional<IpAddr>& address, Time
   note_forwarder(now);
 }
 
+Forwarder MulticastMembership::forwarder() const {
+  if (config_.forwarder == ForwarderRule::kAlways) return Forwarder::kThis;
+  if (other_querier_) return Forwarder::kOther;
+  return listen_until_ ? Forwarder::kUnknown : Forwarder::kThis;
+}
+
+/// Routers that start at the same moment, or that miss the querier at the same moment, would forward
+/// side by side until they hear each other. Version 1 has no election, so that nothing is heard.
+void MulticastMembership::listen(TimePoint now) {
+  if (config_.version != MembershipVersion::kV1 && config_.forwarder == ForwarderRule::kQuerier)
+    listen_until_ = now + kListenTime;
+}
+
+void MulticastMembership::end_listening(TimePoint now) {
+  if (!listen_until_ || *listen_until_ > now) return;
+  listen_until_.reset();
+  note_forwarder(now);
+}
+
 void MulticastMembership::note_forwarder(TimePoint now) {
-  if (std::exchange(forwards_, forwards()) != forwards())
-    sink_.on_forwarder_change(iface_, family_, forwards(), now);
+  const Forwarder next = forwarder();
+  if (std::exchange(noted_, next) != next) sink_.on_forwarder_change(iface_, family_, next, now);
 }
 
 void MulticastMembership::start_queries(TimePoint now) {
@@ -84,10 +109,13 @@ void MulticastMembership::start_queries(TimePoint now) {
   robustness_ = config_.robustness;
   query_interval_ = config_.query_interval;
   startup_left_ = robustness_;
+  listen(now);
   send_general_query(now);
 }
 
 void MulticastMembership::stop(TimePoint now) {
+  other_querier_.reset();
+  listen_until_.reset();
   set_address(std::nullopt, now);
   const Groups gone = std::move(groups_);
   groups_.clear();
@@ -142,23 +170,23 @@ void MulticastMembership::on_query(const IpAddr& from, const MembershipQuery& qu
   if (other_querier_ == from && !query.suppress) lower_timers(query, now);
 }
 
-/// A router that starts as the querier beside this one would forward beside it until the next
-/// general query. The query that it hears at once ends that.
+/// A router that starts beside this one would take itself for the querier until the next general
+/// query. The query that it hears at once ends that.
 void MulticastMembership::assert_role(TimePoint now) {
   if (!querier() || now < assert_after_) return;
-  assert_after_ = now + config_.query_response_interval;
+  assert_after_ = now + kAssertInterval;
   general_at_ = now;
 }
 
 void MulticastMembership::elect(const IpAddr& from, const MembershipQuery& query, TimePoint now) {
-  if (!address_) return;
-  if (from >= *address_) return assert_role(now);
+  if (address_ && from >= *address_) return assert_role(now);
   if (other_querier_ && from > *other_querier_) return;
   other_querier_ = from;
   robustness_ = query.robustness != 0 ? query.robustness : config_.robustness;
   query_interval_ = query.interval.count() != 0 ? Duration{query.interval} : config_.query_interval;
   other_until_ = now + query_interval_ * robustness_ + config_.query_response_interval / 2;
   general_at_.reset();
+  listen_until_.reset();
   for (auto it = groups_.begin(); it != groups_.end(); ++it) it->second.pending = {};
   note_forwarder(now);
 }
@@ -285,8 +313,10 @@ void MulticastMembership::update_entry(Groups::iterator it, TimePoint now) {
 }
 
 void MulticastMembership::tick(TimePoint now) {
-  if (other_querier_ && other_until_ <= now && address_) {
-    start_queries(now);
+  end_listening(now);
+  if (other_querier_ && other_until_ <= now) {
+    other_querier_.reset();
+    if (address_) start_queries(now);
     note_forwarder(now);
   }
   if (general_at_ && *general_at_ <= now) send_general_query(now);
@@ -297,6 +327,7 @@ void MulticastMembership::tick(TimePoint now) {
 std::optional<TimePoint> MulticastMembership::next_deadline() const {
   std::optional<TimePoint> next = general_at_;
   if (other_querier_) next = earlier(next, other_until_);
+  if (listen_until_) next = earlier(next, *listen_until_);
   if (!due_.empty()) next = earlier(next, due_.begin()->first);
   return next;
 }

@@ -34,8 +34,8 @@ class MembershipSink {
   /// The link's request for `group` has changed; nothing(): the group has no members any more.
   virtual void on_filter_change(table::InterfaceId iface, const wire::IpAddr& group,
                                 const GroupFilter& filter, TimePoint now) = 0;
-  /// MulticastMembership::forwards() has changed. It is true at first.
-  virtual void on_forwarder_change(table::InterfaceId iface, IpFamily family, bool forwards,
+  /// MulticastMembership::forwarder() has changed. It is kThis at first.
+  virtual void on_forwarder_change(table::InterfaceId iface, IpFamily family, Forwarder forwarder,
                                    TimePoint now) = 0;
 };
 
@@ -90,6 +90,8 @@ class MulticastMembership {
   MulticastMembership(table::InterfaceId iface, IpFamily family, const MembershipConfig& config,
                       MembershipSink& sink);
 
+  /// The link is up. If no address follows, this router hears other queriers, but does not ask.
+  void start(TimePoint now);
   /// Sets the own address for queries: IPv4 any, IPv6 link-local. The first address starts the role
   /// of querier with the start-up queries; a changed address keeps the role. None: no queries;
   /// known members stay until they time out.
@@ -104,10 +106,8 @@ class MulticastMembership {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
   [[nodiscard]] bool querier() const { return address_ && !other_querier_; }
-  /// True if this router forwards from and to the link without regard to the other link's querier.
-  [[nodiscard]] bool forwards() const {
-    return config_.forwarder == ForwarderRule::kAlways || !other_querier_;
-  }
+  /// The router that forwards from and to the link, without regard to the querier of the other link.
+  [[nodiscard]] Forwarder forwarder() const;
   /// Address of the other router, if that is the querier.
   [[nodiscard]] std::optional<wire::IpAddr> other_querier() const { return other_querier_; }
   [[nodiscard]] std::vector<MembershipInfo> groups(TimePoint now) const;
@@ -116,6 +116,11 @@ class MulticastMembership {
 
   /// Longest time for which a member that vanishes in silence is remembered.
   [[nodiscard]] Duration membership_interval() const;
+
+  /// A router that takes itself for the querier forwards only when it has heard no other for this
+  /// time, in which it asks once every kListenStep, so that one loss does not hide the other.
+  static constexpr Duration kListenTime = std::chrono::seconds(2);
+  static constexpr Duration kListenStep = std::chrono::milliseconds(500);
 
  private:
   /// Queries about one group that must still be sent.
@@ -142,6 +147,8 @@ class MulticastMembership {
   void on_query(const wire::IpAddr& from, const wire::MembershipQuery& query, TimePoint now);
   void elect(const wire::IpAddr& from, const wire::MembershipQuery& query, TimePoint now);
   void assert_role(TimePoint now);
+  void listen(TimePoint now);
+  void end_listening(TimePoint now);
   void note_forwarder(TimePoint now);
   void lower_timers(const wire::MembershipQuery& query, TimePoint now);
   void on_record(const wire::IpAddr& from, wire::MembershipVersion version,
@@ -177,7 +184,8 @@ class MulticastMembership {
   std::optional<wire::IpAddr> other_querier_;
   TimePoint other_until_{};
   TimePoint assert_after_ = TimePoint::min();  ///< See assert_role().
-  bool forwards_ = true;                       ///< forwards() as the sink knows it.
+  std::optional<TimePoint> listen_until_;      ///< See kListenTime.
+  Forwarder noted_ = Forwarder::kThis;         ///< forwarder() as the sink knows it.
   unsigned startup_left_ = 0;
   std::optional<TimePoint> general_at_;
 

@@ -32,10 +32,15 @@ void MulticastMembership::send(MembershipQuery query, TimePoint now) {
 }
 
 /// Start-up queries are sent four times as often. Source: RFC 3376 §8.6, §8.7.
+/// Those of kListenTime come in addition.
 void MulticastMembership::send_general_query(TimePoint now) {
   MembershipQuery query;
   query.max_response = in_ms(config_.query_response_interval);
   send(std::move(query), now);
+  if (listen_until_ && now + kListenStep < *listen_until_) {
+    general_at_ = now + kListenStep;
+    return;
+  }
   if (startup_left_ > 0) --startup_left_;
   general_at_ = now + (startup_left_ > 0 ? query_interval_ / 4 : query_interval_);
 }

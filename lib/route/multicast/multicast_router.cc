@@ -78,6 +78,7 @@ Status MulticastRouter::add_interface(InterfaceId iface, const MembershipConfig&
   interface_of(iface).families = std::make_unique<std::array<MulticastMembership, 2>>(
       std::array{MulticastMembership{iface, IpFamily::kIpv4, config, *this},
                  MulticastMembership{iface, IpFamily::kIpv6, config, *this}});
+  interface_of(iface).up = false;
   link_up(iface, now);
   return {};
 }
@@ -127,7 +128,8 @@ void MulticastRouter::link_down(InterfaceId iface, TimePoint now) {
 
 void MulticastRouter::link_up(InterfaceId iface, TimePoint now) {
   Interface& interface = interface_of(iface);
-  interface.up = true;
+  if (!std::exchange(interface.up, true) && interface.families)
+    for (MulticastMembership& m : *interface.families) m.start(now);
   use_addresses(interface, now);
   for (GroupReporter& r : interface.reporters) r.set_up(true, now);
 }
@@ -260,9 +262,9 @@ void MulticastRouter::send(InterfaceId iface, std::vector<std::byte> packet, Tim
   sender_.send(iface, std::move(packet));
 }
 
-void MulticastRouter::on_forwarder_change(InterfaceId iface, IpFamily family, bool forwards,
+void MulticastRouter::on_forwarder_change(InterfaceId iface, IpFamily family, Forwarder forwarder,
                                           TimePoint now) {
-  table_.set_forwarder(iface, family == IpFamily::kIpv4, forwards, now);
+  table_.set_forwarder(iface, family == IpFamily::kIpv4, forwarder, now);
 }
 
 void MulticastRouter::on_filter_change(InterfaceId iface, const IpAddr& group,

@@ -102,7 +102,7 @@ class MulticastRouter final : private MembershipSink {
   void send(table::InterfaceId iface, std::vector<std::byte> packet, TimePoint now) override;
   void on_filter_change(table::InterfaceId iface, const wire::IpAddr& group,
                         const GroupFilter& filter, TimePoint now) override;
-  void on_forwarder_change(table::InterfaceId iface, IpFamily family, bool forwards,
+  void on_forwarder_change(table::InterfaceId iface, IpFamily family, Forwarder forwarder,
                            TimePoint now) override;
   static void use_addresses(Interface& interface, TimePoint now);
   [[nodiscard]] static bool is_foreign(const Interface& interface,

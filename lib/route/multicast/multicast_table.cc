@@ -37,10 +37,9 @@ Status MulticastTable::set_router(InterfaceId iface, bool router, TimePoint now)
   return {};
 }
 
-void MulticastTable::set_forwarder(InterfaceId iface, bool v4, bool forwards, TimePoint now) {
+void MulticastTable::set_forwarder(InterfaceId iface, bool v4, Forwarder forwarder, TimePoint now) {
   if (iface >= kMaxInterfaces) return;
-  std::uint64_t& served = served_[v4];
-  served = forwards ? served & ~bit(iface) : served | bit(iface);
+  elections_[v4].set(iface, forwarder);
   std::vector<IpAddr> wanted;
   for (const auto& [addr, group] : groups_)
     if (addr.is_v4() == v4 && !group.filters.empty()) wanted.push_back(addr);
@@ -50,7 +49,7 @@ void MulticastTable::set_forwarder(InterfaceId iface, bool v4, bool forwards, Ti
 void MulticastTable::remove_interface(InterfaceId iface, TimePoint now) {
   if (iface < kMaxInterfaces) {
     routers_ &= ~bit(iface);
-    for (std::uint64_t& served : served_) served &= ~bit(iface);
+    for (Elections& elections : elections_) elections.set(iface, Forwarder::kThis);
   }
   for (StaticMulticastRoute& route : static_) std::erase(route.out, iface);
   std::erase_if(static_, [iface](const auto& r) { return r.in == iface || r.out.empty(); });

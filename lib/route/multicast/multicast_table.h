@@ -20,6 +20,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/route/multicast/forwarder_rule.h"
 #include "lib/route/multicast/multicast_group.h"
 #include "lib/table/delivery.h"
 #include "lib/table/neighbour.h"
@@ -92,9 +93,10 @@ class MulticastTable {
   Status add_static(const StaticMulticastRoute& route, TimePoint now);
   Status remove_static(const StaticMulticastRoute& route, TimePoint now);
 
-  /// Another router is the link's querier, or no longer is. Requested groups are not forwarded
-  /// between two such links. Static multicast routes are not affected.
-  void set_forwarder(table::InterfaceId iface, bool v4, bool forwards, TimePoint now);
+  /// Sets the router that forwards from and to the link. Requested groups are not forwarded between
+  /// two links of another one, and not from and to a link while it is unknown. Static multicast
+  /// routes are not affected.
+  void set_forwarder(table::InterfaceId iface, bool v4, Forwarder forwarder, TimePoint now);
   /// Sets the request of a link's members; MembershipSink::on_filter_change.
   void set_filter(table::InterfaceId iface, const wire::IpAddr& group, const GroupFilter& filter,
                   TimePoint now);
@@ -159,8 +161,15 @@ class MulticastTable {
   const MulticastTableConfig config_;
   DeliverySink& sink_;
   std::uint64_t routers_ = 0;  ///< Bit i: interface i is a multicast router's.
-  /// Bit i: another router is the querier of interface i. Indexed by IPv4.
-  std::array<std::uint64_t, 2> served_{};
+  /// Bit i: set_forwarder(i) was called with kOther, or kUnknown.
+  struct Elections {
+    std::uint64_t other = 0;
+    std::uint64_t unknown = 0;
+
+    void set(table::InterfaceId iface, Forwarder forwarder);
+    [[nodiscard]] bool forwards(table::InterfaceId in, table::InterfaceId out) const;
+  };
+  std::array<Elections, 2> elections_{};  ///< Indexed by IPv4.
   std::vector<StaticMulticastRoute> static_;
   std::map<wire::IpAddr, Group> groups_;
   std::set<std::tuple<TimePoint, wire::IpAddr, wire::IpAddr>> forget_;  ///< when, group, source

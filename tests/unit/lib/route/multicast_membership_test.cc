@@ -32,11 +32,11 @@ struct FakeMembershipSink final : MembershipSink {
     else
       filters[group] = filter;
   }
-  void on_forwarder_change(table::InterfaceId, IpFamily, bool now_forwards, TimePoint) override {
-    EXPECT_NE(forwards, now_forwards);
-    forwards = now_forwards;
+  void on_forwarder_change(table::InterfaceId, IpFamily, Forwarder next, TimePoint) override {
+    EXPECT_NE(forwarder, next);
+    forwarder = next;
   }
-  bool forwards = true;
+  Forwarder forwarder = Forwarder::kThis;
   std::vector<MembershipQuery> sent;
   std::map<IpAddr, GroupFilter> filters;
 };
@@ -83,12 +83,59 @@ TEST_F(MembershipTest, GeneralQueriesComeFasterAtStartUp) {
   EXPECT_EQ(sink.sent[0].max_response, seconds(10));
   EXPECT_EQ(sink.sent[0].robustness, 2);
   EXPECT_EQ(sink.sent[0].interval, seconds(125));
+  run(milliseconds(1'500));
+  EXPECT_EQ(sink.sent.size(), 4U) << "to be heard by another router";
   run(milliseconds(31'250));
-  EXPECT_EQ(sink.sent.size(), 2U);
+  EXPECT_EQ(sink.sent.size(), 5U);
   run(milliseconds(124'999));
-  EXPECT_EQ(sink.sent.size(), 2U);
+  EXPECT_EQ(sink.sent.size(), 5U);
   run(seconds(1));
-  EXPECT_EQ(sink.sent.size(), 3U);
+  EXPECT_EQ(sink.sent.size(), 6U);
+}
+
+// Until then, another router that starts, or that is the querier, may forward too.
+TEST_F(MembershipTest, P06_ARouterForwardsWhenItHasHeardNoQuerier) {
+  start();
+  EXPECT_EQ(sink.forwarder, Forwarder::kUnknown);
+  run(milliseconds(1'999));
+  EXPECT_EQ(sink.forwarder, Forwarder::kUnknown);
+  query(ip("10.0.0.9"), {.robustness = 2, .interval = seconds(125)});
+  EXPECT_EQ(sink.forwarder, Forwarder::kUnknown) << "a higher address";
+  run(milliseconds(1));
+  EXPECT_EQ(sink.forwarder, Forwarder::kThis);
+  query(ip("10.0.0.1"), {.robustness = 2, .interval = seconds(10)});
+  EXPECT_EQ(sink.forwarder, Forwarder::kOther);
+  run(seconds(25));  // the querier is missed
+  EXPECT_EQ(sink.forwarder, Forwarder::kUnknown);
+  run(seconds(2));
+  EXPECT_EQ(sink.forwarder, Forwarder::kThis);
+  m->stop(now);
+  m->start(now);
+  EXPECT_EQ(sink.forwarder, Forwarder::kUnknown) << "before it has an address";
+  query(ip("10.0.0.9"), {.robustness = 2, .interval = seconds(10)});
+  EXPECT_EQ(sink.forwarder, Forwarder::kOther) << "without an address it cannot be the querier";
+  run(seconds(25));
+  EXPECT_EQ(sink.forwarder, Forwarder::kThis);
+}
+
+TEST_F(MembershipTest, P06_ARouterThatAlwaysForwardsDoesNotListenFirst) {
+  start({.forwarder = ForwarderRule::kAlways});
+  EXPECT_EQ(sink.forwarder, Forwarder::kThis);
+  m.reset();
+  start({.version = MembershipVersion::kV1});
+  EXPECT_EQ(sink.forwarder, Forwarder::kThis) << "version 1 has no election";
+}
+
+// A router whose queries come in quick succession does not make this one ask as often.
+TEST_F(MembershipTest, TheQuerierAnswersOthersAtMostTwiceASecondOrSo) {
+  start();
+  run(seconds(60));
+  sink.sent.clear();
+  for (int i = 0; i < 10'000; ++i) {
+    query(ip("10.0.0.9"), {.robustness = 2, .interval = seconds(125)});
+    run(milliseconds(1));
+  }
+  EXPECT_EQ(sink.sent.size(), 25U);
 }
 
 /// A row of the tables of RFC 3376 §6.4: the records of the initial state, the new record, the
@@ -172,6 +219,7 @@ TEST_F(MembershipTest, SourcesNobodyRepeatsTimeOutOfAnExcludeGroup) {
 
 TEST_F(MembershipTest, LeaveIsAskedAboutAsOftenAsRobustnessSays) {
   start({.robustness = 3});
+  run(MulticastMembership::kListenTime);
   report(kIsEx, "239.1.1.1", {}, MembershipVersion::kV2);
   sink.sent.clear();
   report(kToIn, "239.1.1.1", {}, MembershipVersion::kV2);
@@ -189,6 +237,7 @@ TEST_F(MembershipTest, LeaveIsAskedAboutAsOftenAsRobustnessSays) {
 
 TEST_F(MembershipTest, AnAnswerMakesTheNextQuerySuppress) {
   start();
+  run(MulticastMembership::kListenTime);
   report(kIsEx, "239.1.1.1");
   report(kToIn, "239.1.1.1");
   m->tick(now);
@@ -201,6 +250,7 @@ TEST_F(MembershipTest, AnAnswerMakesTheNextQuerySuppress) {
 
 TEST_F(MembershipTest, OlderHostsMakeTheGroupDeafToSources) {
   start();
+  run(MulticastMembership::kListenTime);
   report(kIsEx, "239.1.1.1", {}, MembershipVersion::kV2);
   sink.sent.clear();
   report(kBlock, "239.1.1.1", {a});
