@@ -13,6 +13,7 @@
 
 #include "lib/base/counters.h"
 #include "lib/fwd/answers/neighbour_answers.h"
+#include "lib/fwd/filter/broadcast_limit.h"
 #include "lib/fwd/filter/ip_filter.h"
 #include "lib/fwd/frame_heads.h"
 #include "lib/fwd/latency_recorder.h"
@@ -28,25 +29,6 @@
 #include "lib/table/prefix_table.h"
 
 namespace ipoib::fwd {
-
-/// Limit of directed broadcasts that one worker forwards, because all hosts of a link receive each.
-class BroadcastLimit {
- public:
-  static constexpr std::uint32_t kPerSecond = 100;
-
-  /// `now_s`: Context::now_s.
-  [[nodiscard]] bool allow(std::uint32_t now_s) noexcept {
-    if (now_s != second_) {
-      second_ = now_s;
-      n_ = 0;
-    }
-    return n_ < kPerSecond && ++n_ != 0;
-  }
-
- private:
-  std::uint32_t second_ = 0;
-  std::uint32_t n_ = 0;  ///< Broadcasts in that second.
-};
 
 struct Context {
   Context(const WorkerConfig& config, std::unique_ptr<table::NeighbourTable> cache,
@@ -64,6 +46,7 @@ struct Context {
         run_id{config.run_id},
         tsc{config.tsc},
         ns_per_cycle{1e9 / static_cast<double>(rte_get_tsc_hz())},
+        broadcasts{std::make_unique<BroadcastLimit>(config.interfaces.size())},
         counters(config.interfaces.size() + 1),
         trace{config},
         filter{*config.settings, config.number},
@@ -88,7 +71,7 @@ struct Context {
   std::uint64_t (*tsc)() noexcept;  ///< Copy of WorkerConfig::tsc; see now_tsc().
   double ns_per_cycle;
   std::uint32_t now_s = 0;  ///< Seconds since the process started; set once a loop.
-  BroadcastLimit broadcasts;
+  std::unique_ptr<BroadcastLimit> broadcasts;
 
   /// Indexed by InterfaceId; the last element is for packets without an ingress interface.
   std::vector<InterfaceCounters> counters;

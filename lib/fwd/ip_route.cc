@@ -255,8 +255,9 @@ template <class V>
     bin.add(m, Drop::kIpFilter);
     return nullptr;
   }
-  const bool leaves = V::hops(*rte_pktmbuf_mtod(m, const typename V::Hdr*)) > 1;
-  if (broadcast && ttl == Ttl::kDecrement && leaves && !c.broadcasts.allow(c.now_s)) {
+  const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
+  if (broadcast && ttl == Ttl::kDecrement && V::hops(hdr) > 1 &&
+      !c.broadcasts->allow(hop.iface, V::source(hdr), c.now_s)) {
     bin.add(m, Drop::kIpBroadcastLimit);
     return nullptr;
   }

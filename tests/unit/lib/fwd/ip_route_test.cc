@@ -502,7 +502,7 @@ TEST_F(Ip4Route, U03_DirectedBroadcastsHaveALimit) {
   set_neighbour(0, ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef));
   entries[kIb0].directed_broadcast = true;
   set_neighbour(4, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
-  constexpr std::uint64_t kLimit = BroadcastLimit::kPerSecond;
+  constexpr std::uint64_t kLimit = BroadcastLimit::kPerSource;
   std::uint64_t tsc = rte_rdtsc();
   const auto give = [&](const Ip4& packet) {
     receive(kEth0, to_eth0(packet.bytes()));
@@ -526,6 +526,33 @@ TEST_F(Ip4Route, U03_DirectedBroadcastsHaveALimit) {
   give(unicast);
   EXPECT_EQ(only_sent_by_link(kIb0).bytes, to_link(forwarded(unicast)))
       << "others are not concerned";
+}
+
+// A source that sends without end leaves room for others, and one interface for another.
+TEST_F(Ip4Route, U03_DirectedBroadcastsHaveALimitPerInterfaceAndSource) {
+  entries[kIb0].directed_broadcast = entries[kEth0].directed_broadcast = true;
+  set_neighbour(4, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
+  set_neighbour(5, eth_neighbour(kEth0, "192.168.1.255", kBroadcastMac));
+  add_route("192.168.1.255/32", {NextHopKind::kBroadcast, 0, kEth0, kNoNeighbour});
+  std::uint64_t tsc = rte_rdtsc();
+  const auto sent_to_link = [&](const std::string& source, std::uint64_t n) {
+    std::uint64_t sent = 0;
+    for (std::uint64_t i = 0; i < n; ++i) {
+      receive(kEth0, to_eth0(Ip4{.src = source.c_str(), .dst = "10.0.255.255"}.bytes()));
+      worker().iterate(tsc);
+      sent += sent_by_link(kIb0).size();
+    }
+    return sent;
+  };
+  EXPECT_EQ(sent_to_link("192.168.1.99", 1'000), BroadcastLimit::kPerSource);
+  std::uint64_t others = 0;
+  for (int i = 1; i <= 60; ++i) others += sent_to_link(fmt::format("172.16.0.{}", i), 1);
+  EXPECT_GE(others, 50U) << "a few may share the part of the first";
+  for (int i = 1; i <= 200; ++i) others += sent_to_link(fmt::format("172.17.0.{}", i), 1);
+  EXPECT_EQ(others + BroadcastLimit::kPerSource, BroadcastLimit::kPerSecond) << "of the interface";
+  receive(kIb0, to_link(Ip4{.src = "10.0.0.9", .dst = "192.168.1.255"}.bytes()));
+  worker().iterate(tsc);
+  EXPECT_EQ(sent_by_port(kEth0).size(), 1U) << "the other interface";
 }
 
 class Ip4RouteNeighbours : public WorkerFixture {
