@@ -63,8 +63,10 @@ GroupTimes MulticastMembership::times() const {
   return {membership_interval(), config_.max_sources};
 }
 
+/// Duplicate address detection of IPv6 may take as long as kListenTime, and set_address() would then
+/// interrupt what is forwarded already.
 void MulticastMembership::start(TimePoint now) {
-  listen(now);
+  listen(now, 2 * kListenTime);
   note_forwarder(now);
 }
 
@@ -88,9 +90,9 @@ Forwarder MulticastMembership::forwarder() const {
 
 /// Routers that start at the same moment, or that miss the querier at the same moment, would forward
 /// side by side until they hear each other. Version 1 has no election, so that nothing is heard.
-void MulticastMembership::listen(TimePoint now) {
+void MulticastMembership::listen(TimePoint now, Duration time) {
   if (config_.version != MembershipVersion::kV1 && config_.forwarder == ForwarderRule::kQuerier)
-    listen_until_ = now + kListenTime;
+    listen_until_ = now + time;
 }
 
 void MulticastMembership::end_listening(TimePoint now) {
@@ -109,7 +111,7 @@ void MulticastMembership::start_queries(TimePoint now) {
   robustness_ = config_.robustness;
   query_interval_ = config_.query_interval;
   startup_left_ = robustness_;
-  listen(now);
+  listen(now, kListenTime);
   send_general_query(now);
 }
 

@@ -147,7 +147,7 @@ class MulticastMembership {
   void on_query(const wire::IpAddr& from, const wire::MembershipQuery& query, TimePoint now);
   void elect(const wire::IpAddr& from, const wire::MembershipQuery& query, TimePoint now);
   void assert_role(TimePoint now);
-  void listen(TimePoint now);
+  void listen(TimePoint now, Duration time);
   void end_listening(TimePoint now);
   void note_forwarder(TimePoint now);
   void lower_timers(const wire::MembershipQuery& query, TimePoint now);

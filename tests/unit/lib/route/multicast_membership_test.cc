@@ -111,6 +111,7 @@ TEST_F(MembershipTest, P06_ARouterForwardsWhenItHasHeardNoQuerier) {
   EXPECT_EQ(sink.forwarder, Forwarder::kThis);
   m->stop(now);
   m->start(now);
+  run(milliseconds(2'500));
   EXPECT_EQ(sink.forwarder, Forwarder::kUnknown) << "before it has an address";
   query(ip("10.0.0.9"), {.robustness = 2, .interval = seconds(10)});
   EXPECT_EQ(sink.forwarder, Forwarder::kOther) << "without an address it cannot be the querier";
