@@ -27,6 +27,7 @@ Result<Output> show_config(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_neigh(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_route(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_group(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> show_querier(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_connection(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_mroute(const mgmt::NodeFaces& node, const Match& match);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Commands that show lists which may be long: neighbours, routes, groups, connections, multicast
-// routes.
+// Commands that show lists which may be long: neighbours, routes, groups, queriers, connections,
+// multicast routes.
 #include <utility>
 
 #include "app/cli/cli_commands.h"
@@ -91,6 +91,20 @@ Result<Output> show_group(const mgmt::NodeFaces& node, const Match& match) {
                          {"LINK-LAYER ADDRESS", "lladdr"},
                          {"REASON", "reason"}},
                         pieces_of(node.view.groups(iface.value_or(""))));
+}
+
+Result<Output> show_querier(const mgmt::NodeFaces& node, const Match& match) {
+  const auto iface = match.get("IFACE");
+  if (auto s = require(iface, interface_names(node.view)); !s)
+    return tl::make_unexpected(s.error());
+  return list_in_pieces(match,
+                        {{"IFACE", "iface"},
+                         {"FAMILY", "family"},
+                         {"QUERIER", "querier"},
+                         {"ROLE", "role"},
+                         {"FORWARDER", "forwarder"},
+                         {"AGE MS", "age_ms"}},
+                        pieces_of(node.view.queriers(iface.value_or(""))));
 }
 
 Result<Output> show_connection(const mgmt::NodeFaces& node, const Match& match) {

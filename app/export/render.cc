@@ -338,6 +338,15 @@ Json to_json(const link::GroupInfo& g) {
           {"age_ms", std::chrono::duration_cast<std::chrono::milliseconds>(g.age).count()}};
 }
 
+Json to_json(const mgmt::QuerierInfo& q) {
+  return {{"iface", q.iface},
+          {"family", q.v4 ? "ipv4" : "ipv6"},
+          {"querier", q.querier ? wire::to_string(*q.querier) : ""},
+          {"role", q.role},
+          {"forwarder", q.forwarder},
+          {"age_ms", std::chrono::duration_cast<std::chrono::milliseconds>(q.age).count()}};
+}
+
 Json to_json(const link::ConnectionInfo& c) {
   const auto ms = [](Duration d) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();

@@ -40,6 +40,7 @@ constexpr std::array kEndpoints = {
     Endpoint{"/ipoib/xstats", "Counters of a link, port or hca", "NAME"},
     Endpoint{"/ipoib/neighbours", "Neighbours", "[INTERFACE][,FIRST]"},
     Endpoint{"/ipoib/groups", "Multicast groups", "[INTERFACE][,FIRST]"},
+    Endpoint{"/ipoib/queriers", "Queriers of IGMP and MLD", "[INTERFACE][,FIRST]"},
     Endpoint{"/ipoib/connections", "Connections", "[LINK][,FIRST]"},
     Endpoint{"/ipoib/routes", "Routes", "[FIRST]"},
     Endpoint{"/ipoib/multicast_routes", "Multicast routes", "[FIRST]"},

@@ -103,6 +103,12 @@ Json groups(const mgmt::NodeFaces& node, std::string_view parameters) {
   return piece(node.view.groups(name), first);
 }
 
+Json queriers(const mgmt::NodeFaces& node, std::string_view parameters) {
+  const auto [name, first] = split(parameters);
+  if (!is_interface(node, name)) return nullptr;
+  return piece(node.view.queriers(name), first);
+}
+
 Json connections(const mgmt::NodeFaces& node, std::string_view parameters) {
   const auto [name, first] = split(parameters);
   if (!is_interface(node, name)) return nullptr;
@@ -175,6 +181,7 @@ Json telemetry_answer(const mgmt::NodeFaces& node, std::string_view command,
   if (command == "/ipoib/xstats") return xstats(node, parameters);
   if (command == "/ipoib/neighbours") return neighbours(node, parameters);
   if (command == "/ipoib/groups") return groups(node, parameters);
+  if (command == "/ipoib/queriers") return queriers(node, parameters);
   if (command == "/ipoib/connections") return connections(node, parameters);
   if (command == "/ipoib/routes")
     return piece(node.view.routes(std::nullopt, kAll), number_of(parameters));

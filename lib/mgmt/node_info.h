@@ -115,6 +115,16 @@ struct RouteInfo {
                                      ///< is down. They are used only if all are dead.
 };
 
+/// A row of `show querier`: the election of one IP version on the interface of a multicast router.
+struct QuerierInfo {
+  std::string iface;
+  bool v4 = false;
+  std::optional<wire::IpAddr> querier;  ///< None: the node has no address and hears no querier.
+  std::string_view role;                ///< "self", "other", "none"; static storage.
+  std::string_view forwarder;           ///< "self", "other", "listening"; static storage.
+  Duration age{};                       ///< Since the latest query of the querier.
+};
+
 /// A row of `show mroute`: forwarding of packets to a group that arrive on an interface.
 struct MulticastRouteInfo {
   wire::IpAddr group;

@@ -46,6 +46,8 @@ class NodeView {
   [[nodiscard]] virtual std::vector<FilterInfo> filters() const = 0;
   [[nodiscard]] virtual std::vector<SaInfo> subnet_administration() const = 0;
   [[nodiscard]] virtual CaptureInfo capture() const = 0;
+  /// Interfaces of multicast routers only; `iface` empty: all.
+  [[nodiscard]] virtual std::vector<QuerierInfo> queriers(std::string_view iface) const = 0;
 };
 
 }  // namespace ipoib::mgmt

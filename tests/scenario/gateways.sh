@@ -42,7 +42,13 @@ once() {
   expect "$1: lost" "$(flow "$1" 'd[0]["lost"]')" 0
   expect "$1: received twice" "$(flow "$1" 'd[0]["repeated"]')" 0
 }
-sleep 5  # Two query intervals: each gateway hears the other on both sides, even if one query is late.
+# settled NODE ROLE: the node knows the querier of both links, which is itself or the other gateway.
+settled() {
+  cli "$1" "show querier json" | json "all(q['role'] == '$2' and q['forwarder'] == '$2'
+    for q in d if q['family'] == 'ipv4') or sys.exit(1)" >/dev/null
+}
+wait_for 10 "node a to be the querier of both links" settled a self
+wait_for 10 "node b to hear node a on both links" settled b other
 flow_begin sender c send eth0 5 "$GROUP"
 once "two gateways"
 node_stop a

@@ -37,6 +37,9 @@ struct FakeView final : mgmt::NodeView, Fake {
     return rows_of(iface, rows.connections);
   }
   std::vector<link::GroupInfo> groups(Text i) const override { return rows_of(i, rows.groups); }
+  std::vector<mgmt::QuerierInfo> queriers(Text i) const override {
+    return rows_of(i, rows.queriers);
+  }
   std::vector<mgmt::MulticastRouteInfo> multicast_routes() const override { return rows.mroutes; }
   std::vector<mgmt::FilterInfo> filters() const override { return rows.filters; }
   std::vector<mgmt::SaInfo> subnet_administration() const override { return rows.sa; }

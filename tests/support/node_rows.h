@@ -73,6 +73,7 @@ struct NodeRows {
   std::vector<mgmt::RouteInfo> routes;
   std::vector<link::GroupInfo> groups;
   std::vector<link::ConnectionInfo> connections;
+  std::vector<mgmt::QuerierInfo> queriers;
   std::vector<mgmt::MulticastRouteInfo> mroutes;
   std::vector<mgmt::FilterInfo> filters;
   std::vector<mgmt::SaInfo> sa;
@@ -235,6 +236,9 @@ inline void fill(NodeRows& rows) {
                   {*wire::parse_ip("10.0.0.2"), *wire::parse_ip("10.0.0.3")},
                   {*wire::parse_ip("10.0.0.3")}}};
 
+  rows.queriers = {
+      {"ib0", true, wire::IpAddr::v4(0x0a00'0001), "other", "other", std::chrono::seconds(3)},
+      {"ib0", false, std::nullopt, "none", "listening"}};
   rows.groups = {
       {*wire::parse_ip("239.1.1.1"), "ib0", "ff12:401b:ffff::f01:101", 0xc003, 1, "member"}};
   rows.groups[0].worker = 2;

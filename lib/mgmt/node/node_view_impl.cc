@@ -44,6 +44,22 @@ std::string reason_of(const LinkInstance& link) {
   return fmt::format("{} ({}: {})", reason, link.hca().config.name, problem);
 }
 
+std::string_view forwarder_of(const route::QuerierState& state) {
+  if (state.forwarder == route::Forwarder::kUnknown) return "listening";
+  return state.forwarder == route::Forwarder::kThis ? "self" : "other";
+}
+
+QuerierInfo row_of(const std::string& iface, route::IpFamily family,
+                   const route::QuerierState& state) {
+  const std::string_view role = state.other ? "other" : "self";
+  return {iface,
+          family == route::IpFamily::kIpv4,
+          state.querier,
+          state.querier ? role : "none",
+          forwarder_of(state),
+          state.age};
+}
+
 }  // namespace
 
 const NodeConfig& NodeViewImpl::config() const {
@@ -204,6 +220,20 @@ std::vector<link::GroupInfo> NodeViewImpl::groups(std::string_view iface) const 
       for (link::GroupInfo& row : of_one)
         if (row.queue_pair) row.worker = link->worker_of(*row.queue_pair);
     std::move(of_one.begin(), of_one.end(), std::back_inserter(rows));
+  }
+  return rows;
+}
+
+std::vector<QuerierInfo> NodeViewImpl::queriers(std::string_view iface) const {
+  parts_.loop->expects_own_lcore();
+  std::vector<QuerierInfo> rows;
+  const route::MulticastRouter& router = parts_.multicast->router();
+  for (const auto& slot : parts_.interfaces) {
+    const std::string& name = slot->control->name();
+    if (!iface.empty() && name != iface) continue;
+    for (const auto family : {route::IpFamily::kIpv4, route::IpFamily::kIpv6})
+      if (const auto* m = router.membership(slot->control->id(), family))
+        rows.push_back(row_of(name, family, m->querier_state(parts_.now())));
   }
   return rows;
 }

@@ -3,6 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+
+#include "lib/base/clock.h"
+#include "lib/wire/ip.h"
 
 namespace ipoib::route {
 
@@ -17,6 +21,14 @@ enum class Forwarder : std::uint8_t {
   kThis,
   kOther,    ///< Another router is the querier.
   kUnknown,  ///< This router listens for another querier first.
+};
+
+/// The election on the link.
+struct QuerierState {
+  std::optional<wire::IpAddr> querier;  ///< None: this router has no address and hears no other.
+  bool other = false;                   ///< It is another router.
+  Forwarder forwarder = Forwarder::kThis;
+  Duration age{};  ///< Since its latest query that counted for the election.
 };
 
 }  // namespace ipoib::route

@@ -184,6 +184,7 @@ void MulticastMembership::elect(const IpAddr& from, const MembershipQuery& query
   if (address_ && from >= *address_) return assert_role(now);
   if (other_querier_ && from > *other_querier_) return;
   other_querier_ = from;
+  queried_at_ = now;
   robustness_ = query.robustness != 0 ? query.robustness : config_.robustness;
   query_interval_ = query.interval.count() != 0 ? Duration{query.interval} : config_.query_interval;
   other_until_ = now + query_interval_ * robustness_ + config_.query_response_interval / 2;
@@ -332,6 +333,13 @@ std::optional<TimePoint> MulticastMembership::next_deadline() const {
   if (listen_until_) next = earlier(next, *listen_until_);
   if (!due_.empty()) next = earlier(next, due_.begin()->first);
   return next;
+}
+
+QuerierState MulticastMembership::querier_state(TimePoint now) const {
+  QuerierState state{other_querier_ ? other_querier_ : address_, other_querier_.has_value(),
+                     forwarder()};
+  if (state.querier) state.age = now - queried_at_;
+  return state;
 }
 
 std::vector<MembershipInfo> MulticastMembership::groups(TimePoint now) const {

@@ -110,6 +110,7 @@ class MulticastMembership {
   [[nodiscard]] Forwarder forwarder() const;
   /// Address of the other router, if that is the querier.
   [[nodiscard]] std::optional<wire::IpAddr> other_querier() const { return other_querier_; }
+  [[nodiscard]] QuerierState querier_state(TimePoint now) const;
   [[nodiscard]] std::vector<MembershipInfo> groups(TimePoint now) const;
   [[nodiscard]] std::size_t group_count() const { return groups_.size(); }
   [[nodiscard]] const MembershipCounters& counters() const { return counters_; }
@@ -183,6 +184,7 @@ class MulticastMembership {
   Duration query_interval_;
   std::optional<wire::IpAddr> other_querier_;
   TimePoint other_until_{};
+  TimePoint queried_at_{};  ///< Latest general query of this router, or query of the other.
   TimePoint assert_after_ = TimePoint::min();  ///< See assert_role().
   std::optional<TimePoint> listen_until_;      ///< See kListenTime.
   Forwarder noted_ = Forwarder::kThis;         ///< forwarder() as the sink knows it.

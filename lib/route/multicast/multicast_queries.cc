@@ -37,6 +37,7 @@ void MulticastMembership::send_general_query(TimePoint now) {
   MembershipQuery query;
   query.max_response = in_ms(config_.query_response_interval);
   send(std::move(query), now);
+  queried_at_ = now;
   if (listen_until_ && now + kListenStep < *listen_until_) {
     general_at_ = now + kListenStep;
     return;

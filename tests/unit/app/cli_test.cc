@@ -147,6 +147,11 @@ TEST_F(CliTest, ShowsRowsOrOneObject) {
             "REASON\n"
             "239.1.1.1  ib0    member      1  no       0xc003       2  ff12:401b:ffff::f01:101\n");
   EXPECT_EQ(json("show group eth0 json").size(), 0U);
+  EXPECT_EQ(text("show querier ib0"),
+            "IFACE  FAMILY  QUERIER   ROLE   FORWARDER  AGE MS\n"
+            "ib0    ipv4    10.0.0.1  other  other        3000\n"
+            "ib0    ipv6              none   listening       0\n");
+  EXPECT_EQ(text("show querier eth0"), "none\n");
   EXPECT_EQ(json("show mroute eth0 json").at(0).at("out"), Json{"ib0"});
   EXPECT_EQ(json("show mroute ib0 json").size(), 0U);
   EXPECT_EQ(text("show drops"),
@@ -180,11 +185,12 @@ TEST_F(CliTest, NamesThatAreNotThere) {
 }
 
 TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
-  EXPECT_EQ(text("show lnik"),
-            "error: at word 2 \"lnik\": expected one of link, port, fwd, latency, neigh, route, "
-            "group, connection, mroute, filter, drops, trace, capture, worker, management, hca, "
-            "sa, config, "
-            "log\n");
+  EXPECT_EQ(
+      text("show lnik"),
+      "error: at word 2 \"lnik\": expected one of link, port, fwd, latency, neigh, route, "
+      "group, querier, connection, mroute, filter, drops, trace, capture, worker, management, "
+      "hca, sa, config, "
+      "log\n");
   EXPECT_EQ(text("route add 1.2.3.4/99 via 10.0.0.2"),
             "error: at word 3 \"1.2.3.4/99\": expected PREFIX (IP prefix without host bits)\n");
   EXPECT_EQ(text("route add 10.9.0.0/16"),

@@ -35,6 +35,10 @@ TEST(TelemetryAnswer, EveryEndpoint) {
             0xc003);
   EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/groups", "eth0").at("total"), 0);
   EXPECT_TRUE(telemetry_answer(node.faces, "/ipoib/groups", "ib7").is_null());
+  EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/queriers", "ib0").at("total"), 2);
+  EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/queriers", "").at("entries").at("0").at("querier"),
+            "10.0.0.1");
+  EXPECT_TRUE(telemetry_answer(node.faces, "/ipoib/queriers", "ib7").is_null());
   EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/routes", "").at("entries").size(), 3U);
   const Json filters = telemetry_answer(node.faces, "/ipoib/filters", "1");
   EXPECT_EQ(filters.at("total"), 2);

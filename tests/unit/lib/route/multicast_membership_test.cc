@@ -103,13 +103,21 @@ TEST_F(MembershipTest, P06_ARouterForwardsWhenItHasHeardNoQuerier) {
   EXPECT_EQ(sink.forwarder, Forwarder::kUnknown) << "a higher address";
   run(milliseconds(1));
   EXPECT_EQ(sink.forwarder, Forwarder::kThis);
+  EXPECT_EQ(m->querier_state(now).querier, kRouter);
+  EXPECT_FALSE(m->querier_state(now).other);
   query(ip("10.0.0.1"), {.robustness = 2, .interval = seconds(10)});
   EXPECT_EQ(sink.forwarder, Forwarder::kOther);
+  const QuerierState state = m->querier_state(now + seconds(3));
+  EXPECT_EQ(state.querier, ip("10.0.0.1"));
+  EXPECT_TRUE(state.other);
+  EXPECT_EQ(state.forwarder, Forwarder::kOther);
+  EXPECT_EQ(state.age, seconds(3));
   run(seconds(25));  // the querier is missed
   EXPECT_EQ(sink.forwarder, Forwarder::kUnknown);
   run(seconds(2));
   EXPECT_EQ(sink.forwarder, Forwarder::kThis);
   m->stop(now);
+  EXPECT_FALSE(m->querier_state(now).querier);
   m->start(now);
   run(milliseconds(2'500));
   EXPECT_EQ(sink.forwarder, Forwarder::kUnknown) << "before it has an address";
