@@ -286,10 +286,12 @@ void expect_no_copy(std::uint64_t seed, IpFamily family, std::size_t first, Dura
   SimMulticast sim{seed, 2, kLinks};
   SimHost& host = sim.add_host(0, family, MembershipVersion::kV3);
   for (const auto& router : sim.routers)
-    for (const InterfaceId link : {InterfaceId{0}, InterfaceId{1}}) router->control.link_down(link, sim.now);
+    for (const InterfaceId link : {InterfaceId{0}, InterfaceId{1}})
+      router->control.link_down(link, sim.now);
   sim.run(seconds(1));
   const auto start = [&sim](std::size_t r) {
-    for (const InterfaceId link : {InterfaceId{0}, InterfaceId{1}}) sim.routers[r]->control.link_up(link, sim.now);
+    for (const InterfaceId link : {InterfaceId{0}, InterfaceId{1}})
+      sim.routers[r]->control.link_up(link, sim.now);
   };
   const TimePoint begin = sim.now;
   sim.loss_percent = deaf > Duration{} ? 100 : loss_percent;
