@@ -21,6 +21,8 @@ using fabric::QueueState;
 
 /// Largest number of mbufs of a message to send; enough for 64 KiB in pages.
 constexpr std::uint32_t kMaxConnectedSegments = 30;
+/// Alternate paths that a queue knows: the one loaded last, and the one before.
+constexpr std::size_t kKeptAlternates = 2;
 
 /// Error of a queue by the status of its failed send. Source: ibv_poll_cq(3).
 QueueError error_of_send(ibv_wc_status status) {
@@ -180,17 +182,33 @@ Status VerbsConnectedQueue::load_alternate(const PortTables& tables,
     return fail(Errc::kInvalidArgument, "cannot load the alternate path of queue pair {:#x}: {}",
                 qpn(), std::strerror(error));
   // Workers do not read it yet.
-  alternate_ = std::make_unique<const fabric::AhAttr>(alternate.path);
+  if (loaded_.size() == kKeptAlternates) loaded_.erase(loaded_.begin());
+  loaded_.push_back(std::make_unique<const fabric::AhAttr>(alternate.path));
   return {};
 }
 
-bool VerbsConnectedQueue::migrated(const fabric::Grace& grace) {
+/// Returns the place in `loaded_` of the path that the device uses. One that does not say so has
+/// changed to the last one.
+std::size_t VerbsConnectedQueue::find_migrated() const {
+  ibv_qp_attr now{};
+  ibv_qp_init_attr init{};
+  if (loaded_.size() > 1 && ibv_query_qp(qp_.get(), &now, IBV_QP_AV, &init) == 0)
+    for (std::size_t i = loaded_.size(); i-- > 0;)
+      if (loaded_[i]->dlid == now.ah_attr.dlid &&
+          loaded_[i]->src_path_bits == now.ah_attr.src_path_bits)
+        return i;
+  return loaded_.size() - 1;
+}
+
+std::optional<fabric::AhAttr> VerbsConnectedQueue::migrated(const fabric::Grace& grace) {
   expects_management();
-  if (alternate_ == nullptr) return false;
-  path_.store(alternate_.get(), std::memory_order_release);
-  old_paths_.add(std::exchange(in_use_, std::move(alternate_)), grace);
+  if (qp_ == nullptr || loaded_.empty()) return std::nullopt;
+  const auto found = loaded_.begin() + static_cast<std::ptrdiff_t>(find_migrated());
+  path_.store(found->get(), std::memory_order_release);
+  old_paths_.add(std::exchange(in_use_, std::move(*found)), grace);
   old_paths_.reclaim(grace, [](std::unique_ptr<const fabric::AhAttr> old) { old.reset(); });
-  return true;
+  loaded_.erase(loaded_.begin(), found + 1);
+  return *in_use_;
 }
 
 void VerbsConnectedQueue::set_error(QueueError error) noexcept {

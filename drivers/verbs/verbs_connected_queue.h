@@ -5,8 +5,11 @@
 #include <infiniband/verbs.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "drivers/verbs/verbs_receive_queue.h"
 #include "lib/base/contract.h"
@@ -33,8 +36,9 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   Status set_ready_to_send(const fabric::ReadyToSend& attr);
   /// The device must have automatic path migration.
   Status load_alternate(const PortTables& tables, const fabric::AlternatePath& alternate);
-  /// The device has migrated the queue pair. False: no alternate path was loaded.
-  bool migrated(const fabric::Grace& grace);
+  /// The device has migrated the queue pair. Returns the path that it uses now; empty: no alternate
+  /// path was loaded.
+  std::optional<fabric::AhAttr> migrated(const fabric::Grace& grace);
   /// Ends sending, on request of this side (kClosed) or after an error of the device. Only the
   /// first call has an effect. Any lcore.
   void set_error(fabric::QueueError error) noexcept;
@@ -74,6 +78,7 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   [[nodiscard]] bool add(const MemoryMap& map, rte_mbuf* m) noexcept;
   void lose(rte_mbuf* m, Drop reason) noexcept;
   void show_sent(const CaptureView& view, std::uint64_t from) noexcept;
+  [[nodiscard]] std::size_t find_migrated() const;
 
   PortShared& shared_;
   QpPtr qp_;
@@ -86,8 +91,10 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   // Set before the queue pair can receive.
   /// Path in use. Captures show it.
   std::atomic<const fabric::AhAttr*> path_{nullptr};
-  std::unique_ptr<const fabric::AhAttr> in_use_;     ///< path_
-  std::unique_ptr<const fabric::AhAttr> alternate_;  ///< Loaded and not in use; null: none.
+  std::unique_ptr<const fabric::AhAttr> in_use_;  ///< path_
+  /// Alternate paths, the one loaded last at the end. The device may have migrated to the one before
+  /// it, and the event is still to be read.
+  std::vector<std::unique_ptr<const fabric::AhAttr>> loaded_;
   fabric::Retired<std::unique_ptr<const fabric::AhAttr>> old_paths_;
   std::uint32_t mtu_ = 0;  ///< MTU of the path, octets.
   // Worker lcore only: mbufs of posted messages. Totals count modulo 2^32.

@@ -162,9 +162,9 @@ void VerbsHca::take_device_events() {
           queue_events_.push_back({event->qpn, fabric::QueueEvent::Kind::kEstablished});
         break;
       case VerbsEvent::Kind::kQueueMigrated:
-        if (VerbsConnectedQueue* const queue = find_queue(event->qpn);
-            queue && queue->migrated(grace_))
-          queue_events_.push_back({event->qpn, fabric::QueueEvent::Kind::kMigrated});
+        if (VerbsConnectedQueue* const queue = find_queue(event->qpn))
+          if (const auto path = queue->migrated(grace_))
+            queue_events_.push_back({event->qpn, fabric::QueueEvent::Kind::kMigrated, *path});
         break;
       case VerbsEvent::Kind::kQueueFailed:
         if (event->qpn == 0) return lose_device(kQueueBroken);

@@ -152,10 +152,11 @@ struct QueueEvent {
   enum class Kind : std::uint32_t {
     kEstablished,  ///< First packet received while only ready to receive: the peer is ready.
     kError,        ///< The queue is in error, see ConnectedQueueInfo::error; not after set_error().
-    kMigrated,     ///< The queue uses its alternate path, and has no further one.
+    kMigrated,     ///< The queue uses its alternate path.
   };
   std::uint32_t qpn;
   Kind kind;
+  AhAttr path{};  ///< kMigrated: the path in use, as it was loaded.
 };
 
 /// Writer: the worker that owns the queue.

@@ -46,7 +46,7 @@ Result<std::unique_ptr<ConnectedControl>> ConnectedControl::create(
   for (const auto& datapath : config.datapaths) {
     auto commands = create_ring(config, datapath->config(), "down", sizeof(QueueCommand));
     if (!commands) return tl::make_unexpected(commands.error());
-    auto events = create_ring(config, datapath->config(), "up", sizeof(fabric::QueueEvent));
+    auto events = create_ring(config, datapath->config(), "up", sizeof(QueueReport));
     if (!events) return tl::make_unexpected(events.error());
     lanes.push_back({.commands = std::move(*commands), .events = std::move(*events)});
   }
@@ -217,7 +217,7 @@ Status ConnectedControl::set_ready_to_receive(SoftConnectedQueue& q,
                 config_.name, attr.rx_psn, attr.min_rnr_timer);
   const Result<fabric::AhIndex> ah = config_.ahs.add(config_.attr, attr.path);
   if (!ah) return tl::make_unexpected(ah.error());
-  q.ahs.push_back(*ah);
+  q.ahs.push_back({*ah, attr.path});
   q.known_path = *ah;
   q.set_paths(path_of(*ah, attr.path, 0), kNoPath, Migration::kMigrated);
   q.peer_qpn = attr.peer_qpn;
@@ -281,7 +281,7 @@ Status ConnectedControl::load_alternate(SoftConnectedQueue& q,
   trim_handles(q);
   const Result<fabric::AhIndex> ah = config_.ahs.add(config_.attr, alternate.path);
   if (!ah) return tl::make_unexpected(ah.error());
-  q.ahs.push_back(*ah);
+  q.ahs.push_back({*ah, alternate.path});
   ++q.loads;
   command({.queue = &q,
            .op = QueueCommand::Op::kLoadAlternate,
@@ -290,9 +290,11 @@ Status ConnectedControl::load_alternate(SoftConnectedQueue& q,
   return {};
 }
 
-void ConnectedControl::on_migrated(SoftConnectedQueue& q) {
+/// Returns the path in use. Until the event of its migration is read, a queue migrates no further.
+fabric::AhAttr ConnectedControl::on_migrated(SoftConnectedQueue& q) {
   q.known_path = q.handles.load(std::memory_order_relaxed).in_use;
   trim_handles(q);
+  return std::ranges::find(q.ahs, q.known_path, &PathHandle::ah)->attr;
 }
 
 /// Removes the address handles of paths that the queue no longer has, unless a path is on its way to
@@ -301,9 +303,9 @@ void ConnectedControl::trim_handles(SoftConnectedQueue& q) {
   // Pairs with the release store of the worker after it took a path.
   if (q.loads_taken.load(std::memory_order_acquire) != q.loads) return;
   const PathHandles kept = q.handles.load(std::memory_order_relaxed);
-  std::erase_if(q.ahs, [&](fabric::AhIndex ah) {
-    if (ah == kept.in_use || ah == kept.loaded) return false;
-    config_.ahs.remove(ah);
+  std::erase_if(q.ahs, [&](const PathHandle& path) {
+    if (path.ah == kept.in_use || path.ah == kept.loaded) return false;
+    config_.ahs.remove(path.ah);
     return true;
   });
 }
@@ -338,7 +340,7 @@ void ConnectedControl::reclaim() {
 }
 
 void ConnectedControl::release(std::unique_ptr<SoftConnectedQueue> q) {
-  for (const fabric::AhIndex ah : q->ahs) config_.ahs.remove(ah);
+  for (const PathHandle& path : q->ahs) config_.ahs.remove(path.ah);
   --q->receive_queue.users;
   free_places_.push_back(ConnectedTable::place(q->qpn()));
 }
@@ -367,11 +369,12 @@ fabric::ConnectedQueueInfo ConnectedControl::info(const SoftConnectedQueue& q) {
 std::optional<fabric::QueueEvent> ConnectedControl::next_event() {
   expects_management();
   reclaim();
-  fabric::QueueEvent event;
+  QueueReport report;
   for (const Lane& lane : lanes_)
-    while (rte_ring_sc_dequeue_elem(lane.events.get(), &event, sizeof(event)) == 0)
-      if (SoftConnectedQueue* const q = lane.port->queues().find(event.qpn); q != nullptr) {
-        if (event.kind == fabric::QueueEvent::Kind::kMigrated) on_migrated(*q);
+    while (rte_ring_sc_dequeue_elem(lane.events.get(), &report, sizeof(report)) == 0)
+      if (SoftConnectedQueue* const q = lane.port->queues().find(report.qpn); q != nullptr) {
+        fabric::QueueEvent event{.qpn = report.qpn, .kind = report.kind};
+        if (event.kind == fabric::QueueEvent::Kind::kMigrated) event.path = on_migrated(*q);
         return event;
       }
   return std::nullopt;

@@ -82,7 +82,7 @@ class ConnectedControl {
   void command(const QueueCommand& command);
   static void send_commands(Lane& lane);
   void reclaim();
-  void on_migrated(SoftConnectedQueue& q);
+  fabric::AhAttr on_migrated(SoftConnectedQueue& q);
   void trim_handles(SoftConnectedQueue& q);
   void release(std::unique_ptr<SoftConnectedQueue> q);
 

@@ -108,8 +108,8 @@ bool ConnectedPort::report_events(SoftConnectedQueue& q) noexcept {
   const auto put = [&](bool& wanted, Kind kind) {
     if (!wanted) [[likely]]
       return true;
-    fabric::QueueEvent event{.qpn = q.qpn(), .kind = kind};
-    if (rte_ring_sp_enqueue_elem(config_.events, &event, sizeof(event)) != 0) return false;
+    QueueReport report{.qpn = q.qpn(), .kind = kind};
+    if (rte_ring_sp_enqueue_elem(config_.events, &report, sizeof(report)) != 0) return false;
     wanted = false;
     return events_came_ = true;
   };

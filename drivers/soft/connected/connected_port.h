@@ -88,13 +88,19 @@ class ReadyList {
   SoftConnectedQueue* last_ = nullptr;
 };
 
+/// A worker's report of an event: a fabric::QueueEvent without the path.
+struct QueueReport {
+  std::uint32_t qpn;
+  fabric::QueueEvent::Kind kind;
+};
+
 struct ConnectedPortConfig {
   std::uint64_t tsc_hz = 0;
   std::uint32_t kept_mbufs = 0;   ///< Limit for messages to send: queued, or sent without an ACK.
   std::uint32_t begun_mbufs = 0;  ///< Limit for messages that have begun to arrive.
   const ConnectedWorkers* workers = nullptr;  ///< All queues of the HCA are in it.
   rte_ring* commands = nullptr;               ///< QueueCommand; the worker is the only consumer.
-  rte_ring* events = nullptr;  ///< fabric::QueueEvent; the worker is the only producer.
+  rte_ring* events = nullptr;                 ///< QueueReport; the worker is the only producer.
 };
 
 /// Worker lcore only, except queues(), worker(), discard(), the constructor and the destructor.

@@ -105,6 +105,12 @@ struct alignas(8) PathHandles {
 };
 static_assert(std::atomic<PathHandles>::is_always_lock_free);
 
+/// An address handle of a queue, and its attributes.
+struct PathHandle {
+  fabric::AhIndex ah;
+  fabric::AhAttr attr;
+};
+
 /// Source: IBA vol 1 §17.2.8.
 enum class Migration : std::uint8_t {
   kMigrated,  ///< No alternate path is loaded, or it is in use. MigReq is 1 in packets to the peer.
@@ -232,7 +238,7 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
   // Management lcore.
   std::uint32_t loads = 0;                     ///< Commands to load an alternate path.
   fabric::AhIndex known_path = fabric::kNoAh;  ///< The path in use, as its events say.
-  std::vector<fabric::AhIndex> ahs;            ///< All that the queue may use.
+  std::vector<PathHandle> ahs;                 ///< All that the queue may use.
 };
 /// The send queue is allocated separately.
 static_assert(sizeof(SoftConnectedQueue) <= 512);

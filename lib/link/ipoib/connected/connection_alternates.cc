@@ -107,14 +107,17 @@ Status Connections::load_alternate(Connection& c, const fabric::AhAttr& path) {
   return loaded;
 }
 
-void Connections::on_migrated(cm::Handle handle, Connection& c, TimePoint now) {
+/// The path need not be the one that was loaded last: the migration may have come before that load.
+void Connections::on_migrated(cm::Handle handle, Connection& c, const fabric::AhAttr& path,
+                              TimePoint now) {
   ++counters_.migrations;
   if (const auto suppressed = migration_log_.allow(now))
     log(LogArea::kLink, LogLevel::kNotice,
         "queue pair {:#x}: the path of the connection has failed, its alternate path is in use "
         "({} similar events not logged)",
         c.queue->qpn(), *suppressed);
-  if (c.loaded) c.path = *std::exchange(c.loaded, std::nullopt);
+  c.path = path;
+  c.loaded.reset();
   if (c.active) seek_alternate(handle, c, now);
 }
 

@@ -156,7 +156,7 @@ void Connections::on_queue_event(const fabric::QueueEvent& event, TimePoint now)
   if (event.kind == fabric::QueueEvent::Kind::kEstablished)
     manager_.on_traffic(it->second, now);
   else if (event.kind == fabric::QueueEvent::Kind::kMigrated)
-    on_migrated(it->second, c, now);
+    on_migrated(it->second, c, event.path, now);
   else
     close(it->second, c, ConnectionEnd::kFailed, now);
 }

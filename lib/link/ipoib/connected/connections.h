@@ -267,7 +267,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   void seek_alternate(cm::Handle handle, Connection& c, TimePoint now);
   void on_second_path(cm::Handle handle, const std::optional<fabric::AhAttr>& path, TimePoint now);
   Status load_alternate(Connection& c, const fabric::AhAttr& path);
-  void on_migrated(cm::Handle handle, Connection& c, TimePoint now);
+  void on_migrated(cm::Handle handle, Connection& c, const fabric::AhAttr& path, TimePoint now);
   /// The fault of an alternate path that the peer names: one between other ports than those of the
   /// connection.
   [[nodiscard]] wire::ApStatus fault_of_alternate(const Connection& c,

@@ -116,11 +116,13 @@ class PathMigration : public ConnectedFixture {
     for (int side : {0, 1}) EXPECT_EQ(got[side], sent[1 - side]);
   }
   static Bytes numbered(std::uint32_t number) { return pattern(number, 4 + number * 997 % 9000); }
-  void expect_migrated(int side) {
+  /// `bit`: that of the path which the queue uses now.
+  void expect_migrated(int side, unsigned bit = 1) {
     const auto event = peers[side].hca->next_queue_event();
     ASSERT_TRUE(event) << "side " << side;
     EXPECT_EQ(event->kind, Kind::kMigrated);
     EXPECT_EQ(event->qpn, peers[side].queue->qpn());
+    EXPECT_EQ(event->path, path_to(1 - side, bit, global_));
     EXPECT_FALSE(peers[side].hca->next_queue_event());
     EXPECT_EQ(peers[side].info().state, QueueState::kReadyToSend);
   }
@@ -236,8 +238,8 @@ TEST_F(PathMigration, C15_NextPathIsLoadedAndUsed) {
     broken_lids = {static_cast<std::uint16_t>(kBase[0] + in_use),
                    static_cast<std::uint16_t>(kBase[1] + in_use)};
     expect_talk(static_cast<int>(n / 2 % 2));
-    expect_migrated(0);
-    expect_migrated(1);
+    expect_migrated(0, 1 - in_use);
+    expect_migrated(1, 1 - in_use);
     // The first path works again, and is the next alternate.
     broken_lids.clear();
     arm(in_use);

@@ -174,11 +174,13 @@ class VerbsAlternateTest : public VerbsConnectedTest {
     alternate.path.src_path_bits = dlid & 1;
     return end.node->hca->load_alternate(*end.queue, alternate);
   }
-  void expect_migrated(const End& end) {
+  /// `dlid`: that of the path which the queue uses now.
+  void expect_migrated(const End& end, std::uint16_t dlid) {
     const auto heard = news(end);
     ASSERT_EQ(heard.size(), 1U);
     EXPECT_EQ(heard[0].kind, QueueEvent::Kind::kMigrated);
     EXPECT_EQ(heard[0].qpn, end.queue->qpn());
+    EXPECT_EQ(heard[0].path.dlid, dlid);
   }
   /// The retries on the path in use are exhausted.
   void expect_failover(std::uint16_t broken) {
@@ -186,8 +188,8 @@ class VerbsAlternateTest : public VerbsConnectedTest {
     EXPECT_EQ(send(a_, {700}), 1);
     fabric_.time_passes(3);
     EXPECT_EQ(take(receive(b_)), expected({700}));
-    expect_migrated(a_);
-    expect_migrated(b_);
+    expect_migrated(a_, broken ^ 1);
+    expect_migrated(b_, broken ^ 0x31);
     expect_talk();
     EXPECT_EQ(info(a_).state, QueueState::kReadyToSend);
   }
@@ -203,6 +205,24 @@ TEST_P(VerbsAlternateTest, C15_QueuesMigrateTogetherAndTakeAnotherAlternate) {
   ASSERT_TRUE(load(a_, 0x21));
   ASSERT_TRUE(load(a_, 0x20));  // Replaces the one before.
   ASSERT_TRUE(load(b_, 0x10));
+  expect_talk();
+  expect_failover(0x21);
+}
+
+// The next path is loaded while the event of the migration waits.
+TEST_P(VerbsAlternateTest, C15_LoadAfterAMigrationDoesNotHideThePathInUse) {
+  ASSERT_TRUE(load(a_, 0x21));
+  ASSERT_TRUE(load(b_, 0x11));
+  expect_talk();
+  fabric_.cut(0x20);
+  EXPECT_EQ(send(a_, {700}), 1);
+  fabric_.time_passes(3);
+  ASSERT_TRUE(load(a_, 0x20));
+  ASSERT_TRUE(load(b_, 0x10));
+  expect_migrated(a_, 0x21);
+  expect_migrated(b_, 0x11);
+  EXPECT_EQ(take(receive(b_)), expected({700}));
+  fabric_.cut(0x20, false);
   expect_talk();
   expect_failover(0x21);
 }

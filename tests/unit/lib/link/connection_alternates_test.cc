@@ -57,8 +57,12 @@ class ConnectionAlternates : public testing::Test {
     sim.run_for(10ms);
     return answers().back();
   }
-  static void migrate(SimSide& side, TimePoint now) {
-    side.connections->on_queue_event({queue(side).qpn(), Kind::kMigrated}, now);
+  /// The side's queue has changed to the path that was loaded last, or to the one `before` it.
+  static void migrate(SimSide& side, TimePoint now, std::size_t before = 0) {
+    const auto& loaded = queue(side).alternates;
+    const fabric::AhAttr path =
+        loaded.size() > before ? loaded[loaded.size() - 1 - before].path : fabric::AhAttr{};
+    side.connections->on_queue_event({queue(side).qpn(), Kind::kMigrated, path}, now);
   }
   [[nodiscard]] std::vector<ApStatus> answers() const {
     std::vector<ApStatus> all;
@@ -175,6 +179,18 @@ TEST_F(ConnectionAlternates, C15_AnAlternateThatThePeerDeclinesLeavesTheOneBefor
   // Another one than the path in use, 0x21.
   ASSERT_EQ(queue(a).alternates.size(), 2U);
   EXPECT_EQ(queue(a).alternates.back().path.dlid, 0x20);
+}
+
+/// The device had changed to the first alternate before it took the second one.
+TEST_F(ConnectionAlternates, C15_ThePathInUseIsTheOneOfTheEvent) {
+  connect();
+  sim.run_for(1s);
+  ASSERT_EQ(lap(0x10, 0x21), ApStatus::kLoaded);
+  migrate(b, sim.now, 1);
+  sim.run_for(1s);
+  EXPECT_EQ(lap(0x11, 0x21), ApStatus::kDuplicate);
+  EXPECT_EQ(lap(0x10, 0x21), ApStatus::kLoaded);
+  EXPECT_EQ(queue(b).alternates.size(), 3U) << "it was lost";
 }
 
 TEST_F(ConnectionAlternates, C15_APeerHasOnePathLoadedInASecond) {
