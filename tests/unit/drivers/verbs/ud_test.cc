@@ -159,7 +159,7 @@ TEST_P(VerbsUdTest, ReceivedPacketsSayWhereTheyCameFrom) {
   EXPECT_EQ(fabric_.lost(Lost::kNotAttached), 1U);
 }
 
-TEST_P(VerbsUdTest, PacketsTravelAsTheirHandleSays) {
+TEST_P(VerbsUdTest, U22_PacketsTravelAsTheirHandleSays) {
   fabric_.tap(true);
   fabric::AhAttr path;
   path.dlid = 5;
