@@ -50,6 +50,22 @@ struct Scope : IntegerOf {
   }
 };
 
+/// "auto" or a time code.
+struct AckTimeout : Integer {
+  AckTimeout() : Integer{1, link::kLongestAckTimeout} {}
+  [[nodiscard]] std::string allowed() const { return "auto | " + Integer::allowed(); }
+  [[nodiscard]] std::optional<std::int64_t> read(const Field& field) const {
+    if (field.node().value_exact<std::string>() == "auto") return link::kAckTimeoutAuto;
+    const auto* value = field.node().as_integer();
+    if (value != nullptr && value->get() >= min && value->get() <= max) return value->get();
+    field.reject(phrase(type(), allowed()));
+    return std::nullopt;
+  }
+  [[nodiscard]] std::string write(std::int64_t value) const {
+    return value == link::kAckTimeoutAuto ? "\"auto\"" : Integer::write(value);
+  }
+};
+
 /// Restricts a row to ports of one driver.
 Row<HcaConfig> of_soft(Row<HcaConfig> row) {
   row.conditions.push_back(
@@ -266,10 +282,12 @@ void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
       "cm-retries", [](auto& c) -> auto& { return c.connection.cm_retries; }, Integer{0, 15},
       "Number of retries of a connection request."));
   add(row<E>(
-      "ack-timeout", [](auto& c) -> auto& { return c.connection.ack_timeout; }, Integer{1, 20},
+      "ack-timeout", [](auto& c) -> auto& { return c.connection.ack_timeout; }, AckTimeout{},
       "Time-out for the acknowledgement of an RC packet before it is retransmitted, encoded as in "
-      "cm-timeout; 12 is 17 ms. The time with all retries of retry-count should be below 200 ms, "
-      "the minimum retransmission time-out of TCP."));
+      "cm-timeout; 12 is 17 ms. auto: twice the packet lifetime of the path plus the ACK delay of "
+      "the neighbour, but so short that all retries of retry-count end within 200 ms, the minimum "
+      "retransmission time-out of TCP. Over long distances, set a value above the round-trip "
+      "time."));
   add(row<E>(
       "retry-count", [](auto& c) -> auto& { return c.connection.retry_count; }, Integer{0, 7},
       "Number of retransmissions of an RC packet before the connection fails and packets are sent "

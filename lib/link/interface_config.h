@@ -72,6 +72,11 @@ enum class PairPolicy : std::uint8_t {
   kPerDirection,
 };
 
+/// ConnectionConfig::ack_timeout: the packet lifetime of the path decides.
+inline constexpr std::uint8_t kAckTimeoutAuto = 0;
+/// The longest one that can be configured, or follows from a lifetime: 4.3 s.
+inline constexpr std::uint8_t kLongestAckTimeout = 20;
+
 struct ConnectionConfig {
   // If both are false, the link is UD only, its address says so, and it does not listen.
   bool rc = false;
@@ -92,14 +97,16 @@ struct ConnectionConfig {
   std::uint8_t cm_retries = 4;
   std::uint8_t cm_timeout = 17;
   // RC only. Short in comparison with TCP's shortest retransmission timeout of 200 ms
-  // (draft-ietf-ipoib-connected-mode-03 §7.1): 7 retries of 17 ms, after which the connection has
-  // failed and packets use UD.
+  // (draft-ietf-ipoib-connected-mode-03 §7.1): at most 7 retries of 17 ms, after which the connection
+  // has failed and packets use UD.
   std::uint8_t retry_count = 7;
   /// The value requested from peers, and the upper limit of the value that a peer may request from
   /// this side. 7 means for ever: a peer that never has a buffer would then hold all messages sent
   /// to it.
   std::uint8_t rnr_retry = 6;
-  std::uint8_t ack_timeout = 12;
+  /// 4.096 us << code. Automatic: own queue pairs wait no longer than TCP
+  /// (ipoib/connected/ack_timeouts.h).
+  std::uint8_t ack_timeout = kAckTimeoutAuto;
 };
 
 /// The way in which a sender joins a group that it does not listen to.

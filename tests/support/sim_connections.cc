@@ -117,7 +117,10 @@ void SimSide::start() {
                                  ConnectionSurroundings::SecondPath handler, TimePoint) {
     if (!second_path) return false;
     sim_.at(sim_.now + 1ms, [this, handler = std::move(handler), in_use] {
-      if (alive()) handler(second_path(in_use), sim_.now);
+      if (!alive()) return;
+      const auto attr = second_path(in_use);
+      handler(attr ? std::optional{PathTable::ReadyPath{*attr, 4, second_lifetime}} : std::nullopt,
+              sim_.now);
     });
     return true;
   };

@@ -109,6 +109,7 @@ class SimSide final : FakeNeighbourPaths {
   std::size_t path_queries = 0;
   /// The SA's answer to queries for a path beside the one in use; empty function: no answer.
   std::function<std::optional<fabric::AhAttr>(const fabric::AhAttr& in_use)> second_path;
+  std::uint8_t second_lifetime = kUsualLifetime;  ///< In the PathRecord of that path.
   FakeConnectionActions hca;
   std::unique_ptr<cm::Manager> manager;
   std::unique_ptr<Connections> connections;

@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "lib/link/ipoib/path_table.h"
 #include "lib/wire/sa_records.h"
 
 namespace ipoib::link {
@@ -62,16 +61,18 @@ void SecondPaths::clear() {
   waiting_.clear();
 }
 
-std::optional<fabric::AhAttr> SecondPaths::accept(const wire::Gid& gid, const fabric::LidPair& lids,
-                                                  std::uint8_t least_mtu,
-                                                  const sa::Outcome& outcome) const {
+std::optional<PathTable::ReadyPath> SecondPaths::accept(const wire::Gid& gid,
+                                                        const fabric::LidPair& lids,
+                                                        std::uint8_t least_mtu,
+                                                        const sa::Outcome& outcome) const {
   if (!outcome) return std::nullopt;
   const auto record = outcome->record<wire::PathRecord>();
   if (!record || record->dgid != gid || record->slid.host() != lids.slid ||
       record->dlid.host() != lids.dlid || record->hop_limit() > 1 ||
       wire::value_of(record->mtu) < least_mtu)
     return std::nullopt;
-  return path_attr(*record, actions_.port());
+  return PathTable::ReadyPath{path_attr(*record, actions_.port()), wire::value_of(record->mtu),
+                              wire::value_of(record->lifetime)};
 }
 
 }  // namespace ipoib::link

@@ -14,6 +14,7 @@
 #include "lib/base/clock.h"
 #include "lib/fabric/fabric_types.h"
 #include "lib/link/ipoib/ipoib_types.h"
+#include "lib/link/ipoib/path_table.h"
 #include "lib/sa/client.h"
 #include "lib/sa/queries.h"
 
@@ -22,7 +23,7 @@ namespace ipoib::link {
 /// Management lcore only.
 class SecondPaths {
  public:
-  using Handler = std::function<void(const std::optional<fabric::AhAttr>&, TimePoint now)>;
+  using Handler = std::function<void(const std::optional<PathTable::ReadyPath>&, TimePoint now)>;
   /// Limit of queries without an answer. Further ones wait.
   static constexpr std::size_t kMaxQueries = 32;
 
@@ -49,10 +50,10 @@ class SecondPaths {
   };
   void submit_waiting(TimePoint now);
   void submit(Question question, TimePoint now);
-  [[nodiscard]] std::optional<fabric::AhAttr> accept(const wire::Gid& gid,
-                                                     const fabric::LidPair& lids,
-                                                     std::uint8_t least_mtu,
-                                                     const sa::Outcome& outcome) const;
+  [[nodiscard]] std::optional<PathTable::ReadyPath> accept(const wire::Gid& gid,
+                                                           const fabric::LidPair& lids,
+                                                           std::uint8_t least_mtu,
+                                                           const sa::Outcome& outcome) const;
 
   std::uint16_t pkey_;
   LinkActions& actions_;

@@ -331,6 +331,11 @@ const std::vector<Case> kCases = {
     {"scope",
      "[link.ib1]\nhca = \"soft0\"\nscope = 3\n",
      {"t.toml:18:9: link.ib1.scope: invalid value 3, allowed: integer auto | 2 | 5 | 8 | 14"}},
+    {"ack_timeout",
+     "[link.ib1]\nhca = \"soft0\"\nmode = \"connected-rc\"\nack-timeout = 21\n"
+     "[link.ib2]\nhca = \"soft0\"\nmode = \"connected-rc\"\nack-timeout = \"short\"\n",
+     {"t.toml:19:15: link.ib1.ack-timeout: invalid value 21, allowed: integer auto | 1-20",
+      "t.toml:23:15: link.ib2.ack-timeout: invalid value \"short\", allowed: integer auto | 1-20"}},
     {"create_mtu",
      "[link.ib1]\nhca = \"soft0\"\ncreate-broadcast = true\nmtu = 4096\n",
      {"t.toml:19:7: link.ib1.mtu: invalid value 4096, allowed: at most 2048, the mtu of "

@@ -73,13 +73,15 @@ TEST(ConfigSchema, RangesEndWhereTheySay) {
   std::size_t nb_ranges = 0;
   schema().for_each([&]<class Entry>(const Section<Entry>& section) {
     for (const auto& row : section.rows) {
-      const auto dash = row.allowed.find('-');
+      const bool automatic = row.allowed.starts_with("auto | ");
+      const std::string range = row.allowed.substr(automatic ? 7 : 0);
+      const auto dash = range.find('-');
       if (row.type != "integer" || dash == std::string::npos ||
-          row.allowed.find(',') != std::string::npos)
+          range.find(',') != std::string::npos)
         continue;
       ++nb_ranges;
-      const auto min = std::stoll(row.allowed.substr(0, dash), nullptr, 0);
-      const auto max = std::stoll(row.allowed.substr(dash + 1), nullptr, 0);
+      const auto min = std::stoll(range.substr(0, dash), nullptr, 0);
+      const auto max = std::stoll(range.substr(dash + 1), nullptr, 0);
       Report report{"t.toml"};
       Entry entry;
       EXPECT_TRUE(take(row, std::to_string(min), entry, report)) << row.key;
@@ -88,6 +90,10 @@ TEST(ConfigSchema, RangesEndWhereTheySay) {
       EXPECT_FALSE(take(row, std::to_string(min - 1), entry, report)) << row.key;
       if (max < std::numeric_limits<long long>::max()) {
         EXPECT_FALSE(take(row, std::to_string(max + 1), entry, report)) << row.key;
+      }
+      if (automatic) {
+        EXPECT_TRUE(take(row, "\"auto\"", entry, report)) << row.key;
+        EXPECT_EQ(row.get(entry), "\"auto\"") << row.key;
       }
     }
   });

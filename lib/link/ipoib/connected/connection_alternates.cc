@@ -24,13 +24,13 @@ void Connections::seek_alternate(cm::Handle handle, Connection& c, TimePoint now
   c.seek_at = now + kSeekInterval * (1U << std::min(c.seeks++, kSeekDoublings));
   c.seeking = around_.second_path_to(
       c.peer.gid, c.path, c.path_mtu,
-      [this, handle](const std::optional<fabric::AhAttr>& path, TimePoint at) {
+      [this, handle](const std::optional<PathTable::ReadyPath>& path, TimePoint at) {
         on_second_path(handle, path, at);
       },
       now);
 }
 
-void Connections::on_second_path(cm::Handle handle, const std::optional<fabric::AhAttr>& path,
+void Connections::on_second_path(cm::Handle handle, const std::optional<PathTable::ReadyPath>& path,
                                  TimePoint now) {
   now_ = now;
   Connection* const c = up_connection(handle);
@@ -38,11 +38,14 @@ void Connections::on_second_path(cm::Handle handle, const std::optional<fabric::
   c->seeking = false;
   if (!path) return;
   // The connection has migrated to it meanwhile.
-  if (same_way(*path, c->path)) return seek_alternate(handle, *c, now);
+  if (same_way(path->attr, c->path)) return seek_alternate(handle, *c, now);
   const cm::AlternateParams asked{
-      .path = path_there(*path, c->peer.gid, port_, config_.ack_timeout),
+      .path = path_there(path->attr, c->peer.gid, port_,
+                         announced_ack_timeout(config_, path->lifetime)),
       .remote_timeout = config_.cm_timeout};
-  if (manager_.load_alternate(handle, asked, now)) c->asked = *path;
+  if (!manager_.load_alternate(handle, asked, now)) return;
+  c->asked = {.path = path->attr,
+              .ack_timeout = own_ack_timeout(config_, path->lifetime, c->peer_delay)};
 }
 
 /// The peer has loaded its way back first, so that it can follow.
@@ -51,9 +54,9 @@ void Connections::on_alternate_answer(cm::Handle handle, std::optional<ApStatus>
   now_ = now;
   Connection* const c = up_connection(handle);
   if (c == nullptr || !c->asked) return;
-  const fabric::AhAttr path = *std::exchange(c->asked, std::nullopt);
+  const fabric::AlternatePath asked = *std::exchange(c->asked, std::nullopt);
   // It may have become the path in use meanwhile, by a LAP of the peer.
-  if (status == ApStatus::kLoaded && !same_way(path, c->path) && load_alternate(*c, path))
+  if (status == ApStatus::kLoaded && !same_way(asked.path, c->path) && load_alternate(*c, asked))
     c->seeks = 0;
 }
 
@@ -88,16 +91,19 @@ ApStatus Connections::on_alternate(cm::Handle handle, const wire::CmLap& lap, Ti
   if (c->loaded == back) return ApStatus::kLoaded;  // The LAP is repeated.
   if (now < c->next_load) return ApStatus::kRejected;
   c->next_load = now + kLoads;
-  return load_alternate(*c, back) ? ApStatus::kLoaded : ApStatus::kRejected;
+  const fabric::AlternatePath alternate{
+      .path = back,
+      .ack_timeout =
+          own_ack_timeout(config_, lifetime_of_ack_timeout(lap.ack_timeout()), c->peer_delay)};
+  return load_alternate(*c, alternate) ? ApStatus::kLoaded : ApStatus::kRejected;
 }
 
 /// Loads a path into the queue pair. On failure the connection keeps the alternate path that it has.
-Status Connections::load_alternate(Connection& c, const fabric::AhAttr& path) {
-  auto loaded =
-      actions_.load_alternate(*c.queue, {.path = path, .ack_timeout = config_.ack_timeout});
+Status Connections::load_alternate(Connection& c, const fabric::AlternatePath& alternate) {
+  auto loaded = actions_.load_alternate(*c.queue, alternate);
   if (loaded) {
     ++counters_.alternates;
-    c.loaded = path;
+    c.loaded = alternate.path;
     return loaded;
   }
   if (const auto suppressed = load_log_.allow(now_))

@@ -81,7 +81,8 @@ Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport
   params.retry_count = config_.retry_count;
   params.rnr_retry = config_.rnr_retry;
   params.mtu = path_mtu(path->mtu_code);
-  params.primary = path_there(path->attr, key.gid, port_, config_.ack_timeout);
+  params.primary =
+      path_there(path->attr, key.gid, port_, announced_ack_timeout(config_, path->lifetime));
   params.lifetime = path->lifetime;
   params.remote_timeout = params.local_timeout = config_.cm_timeout;
   params.max_retries = config_.cm_retries;
@@ -113,6 +114,7 @@ void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint 
   const auto path = around_.path_to(c.peer.gid);
   c.peer_qpn = rep.local_qpn.host();
   c.peer_mtu = said.receive_mtu.host();
+  c.peer_delay = rep.target_ack_delay();
   const auto ready = [&]() -> Status {
     if (said.ud_qpn.host() != c.peer.qpn || connection_mtu(c) < kLeastMtu)
       return fail(Errc::kInvalidArgument, "private data");
@@ -122,12 +124,12 @@ void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint 
                                          .path_mtu = path_mtu(path->mtu_code),
                                          .rx_psn = c.psn};
     if (auto status = actions_.set_ready_to_receive(*c.queue, receive); !status) return status;
-    return actions_.set_ready_to_send(*c.queue,
-                                      {.tx_psn = rep.starting_psn.host(),
-                                       .max_message = c.peer_mtu,
-                                       .retry_count = config_.retry_count,
-                                       .rnr_retry = std::min(rep.rnr_retry(), config_.rnr_retry),
-                                       .ack_timeout = config_.ack_timeout});
+    return actions_.set_ready_to_send(
+        *c.queue, {.tx_psn = rep.starting_psn.host(),
+                   .max_message = c.peer_mtu,
+                   .retry_count = config_.retry_count,
+                   .rnr_retry = std::min(rep.rnr_retry(), config_.rnr_retry),
+                   .ack_timeout = own_ack_timeout(config_, path->lifetime, c.peer_delay)});
   }();
   if (!ready) {
     static_cast<void>(manager_.reject(handle, RejReason::kConsumer, now));
@@ -308,7 +310,10 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
     const bool usable = !same_way(back, wanted.path) &&
                         fault_of_alternate(wanted, req.alternate) == wire::ApStatus::kLoaded;
     failover = usable ? wire::Failover::kAccepted : wire::Failover::kRejected;
-    if (usable) wanted.asked = back;
+    const std::uint8_t lifetime = lifetime_of_ack_timeout(req.alternate.ack_timeout());
+    if (usable)
+      wanted.asked = {.path = back,
+                      .ack_timeout = own_ack_timeout(config_, lifetime, wanted.peer_delay)};
   }
   const fabric::ReadyToReceive receive{.peer_qpn = req.local_qpn.host(),
                                        .path = wanted.path,
@@ -329,6 +334,7 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
     return status;
   }
   const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
+  const std::uint8_t lifetime = lifetime_of_ack_timeout(req.primary.ack_timeout());
   wanted.peer_qpn = receive.peer_qpn;
   wanted.peer_mtu = said.receive_mtu.host();
   Connection& c = add(handle, wanted, now);
@@ -337,7 +343,7 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
                .max_message = c.peer_mtu,
                .retry_count = config_.retry_count,
                .rnr_retry = std::min(req.rnr_retry(), config_.rnr_retry),
-               .ack_timeout = config_.ack_timeout};
+               .ack_timeout = own_ack_timeout(config_, lifetime, c.peer_delay)};
   return {};
 }
 
@@ -349,8 +355,8 @@ void Connections::on_established(cm::Handle handle, TimePoint now) {
   if (!actions_.set_ready_to_send(*c.queue, c.to_send))
     return close(handle, c, ConnectionEnd::kFailed, now);
   connection_up(c, now);
-  if (const auto path = std::exchange(c.asked, std::nullopt))
-    static_cast<void>(load_alternate(c, *path));
+  if (const auto alternate = std::exchange(c.asked, std::nullopt))
+    static_cast<void>(load_alternate(c, *alternate));
 }
 
 }  // namespace ipoib::link

@@ -23,6 +23,7 @@
 #include "lib/base/clock.h"
 #include "lib/cm/manager.h"
 #include "lib/link/interface.h"
+#include "lib/link/ipoib/connected/ack_timeouts.h"
 #include "lib/link/ipoib/connected/connection_types.h"
 #include "lib/link/ipoib/path_table.h"
 #include "lib/link/jitter.h"
@@ -39,7 +40,7 @@ struct ConnectionSurroundings {
   /// Asks for a path to the port that differs from `in_use` and has this MTU (code) or a larger one,
   /// and passes it to the handler later, or none. False: there can be none, and the handler is not
   /// called.
-  using SecondPath = std::function<void(const std::optional<fabric::AhAttr>&, TimePoint now)>;
+  using SecondPath = std::function<void(const std::optional<PathTable::ReadyPath>&, TimePoint now)>;
   std::function<bool(const wire::Gid&, const fabric::AhAttr& in_use, std::uint8_t least_mtu,
                      SecondPath, TimePoint now)>
       second_path_to;
@@ -181,8 +182,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     fabric::ReadyToSend to_send{};  ///< Passive side: applied when it is established.
     fabric::AhAttr path{};          ///< Path in use.
     /// Path that will be loaded when the peer agrees or is ready.
-    std::optional<fabric::AhAttr> asked{};
-    std::optional<fabric::AhAttr> loaded{};  ///< Alternate path of the queue pair.
+    std::optional<fabric::AlternatePath> asked{};
+    std::optional<fabric::AhAttr> loaded{};    ///< Alternate path of the queue pair.
+    std::uint8_t peer_delay = kUsualAckDelay;  ///< Time in which the peer sends an ACK, a code.
     std::uint8_t path_mtu = 0;  ///< Code, that of the queue pair: each of its paths must have it.
     bool seeking = false;       ///< The SA is asked for an alternate path.
     unsigned seeks = 0;         ///< In vain, since the last one was loaded.
@@ -265,8 +267,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   /// The connection if it is up; else null.
   [[nodiscard]] Connection* up_connection(cm::Handle handle);
   void seek_alternate(cm::Handle handle, Connection& c, TimePoint now);
-  void on_second_path(cm::Handle handle, const std::optional<fabric::AhAttr>& path, TimePoint now);
-  Status load_alternate(Connection& c, const fabric::AhAttr& path);
+  void on_second_path(cm::Handle handle, const std::optional<PathTable::ReadyPath>& path,
+                      TimePoint now);
+  Status load_alternate(Connection& c, const fabric::AlternatePath& alternate);
   void on_migrated(cm::Handle handle, Connection& c, const fabric::AhAttr& path, TimePoint now);
   /// The fault of an alternate path that the peer names: one between other ports than those of the
   /// connection.

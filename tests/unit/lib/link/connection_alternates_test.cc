@@ -87,13 +87,29 @@ TEST_F(ConnectionAlternates, C15_BothEndsLoadTheSecondPathOfTheSa) {
   EXPECT_EQ(queue(a).alternates[0].path.dlid, 0x21);
   EXPECT_EQ(queue(a).alternates[0].path.src_path_bits, 1);
   EXPECT_EQ(queue(a).alternates[0].path.sl, 3);
-  EXPECT_EQ(queue(a).alternates[0].ack_timeout, a.config.ack_timeout);
+  EXPECT_EQ(queue(a).alternates[0].ack_timeout, 12);
   EXPECT_EQ(queue(b).alternates[0].path.dlid, 0x11);
   EXPECT_EQ(queue(b).alternates[0].path.src_path_bits, 1);
   EXPECT_EQ(queue(b).alternates[0].path.sl, 3);
   EXPECT_EQ(queue(b).alternates[0].path.rate, 6);
   EXPECT_EQ(a.connections->counters().alternates, 1U);
   EXPECT_EQ(answers(), std::vector{ApStatus::kLoaded});
+}
+
+TEST_F(ConnectionAlternates, C18_AnAlternateHasTheAckTimeoutOfItsOwnLifetime) {
+  a.path_lifetime = 16;
+  a.second_lifetime = 3;
+  sim.meddle = [](std::uint16_t, std::uint16_t, wire::CmMad& mad) {
+    if (mad.attr() != wire::CmRep::kAttr) return true;
+    auto rep = wire::cm_message<wire::CmRep>(mad);
+    rep.set_target_ack_delay(1);
+    mad = wire::make_cm_mad(mad.hdr.tid.host(), rep);
+    return true;
+  };
+  connect();
+  EXPECT_EQ(queue(a).send.ack_timeout, 12);
+  EXPECT_EQ(queue(a).alternates.at(0).ack_timeout, 4);
+  EXPECT_EQ(sim.all_sent<wire::CmLap>().at(0).ack_timeout(), 15) << "with this side's delay";
 }
 
 TEST_F(ConnectionAlternates, C15_AfterAMigrationAnotherPathIsLoaded) {

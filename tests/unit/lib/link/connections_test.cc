@@ -376,7 +376,7 @@ TEST_F(ConnectionsTest, C07_NeighbourGoneLinkDownAndIdle) {
 }
 
 // A lifetime of 31 would be 2.4 hours.
-TEST_F(ConnectionsTest, C16_QueuePairIsKeptForTwoLifetimesOfItsPath) {
+TEST_F(ConnectionsTest, C18_QueuePairIsKeptForTwoLifetimesOfItsPath) {
   struct Row {
     std::uint8_t lifetime;
     Duration kept;
@@ -393,6 +393,65 @@ TEST_F(ConnectionsTest, C16_QueuePairIsKeptForTwoLifetimesOfItsPath) {
     while (a.queues() != 0 && fabric.now < begin + 60s) fabric.run_for(10ms);
     EXPECT_GE(fabric.now - begin, row.kept) << unsigned{row.lifetime};
     EXPECT_LE(fabric.now - begin, row.kept + 200ms) << unsigned{row.lifetime};
+  }
+}
+
+struct AckTimeoutRow {
+  std::uint8_t lifetime;
+  std::uint8_t announced;  ///< In the REQ.
+};
+constexpr AckTimeoutRow kAckTimeoutRows[] = {{0, 15},  {12, 15}, {13, 16}, {16, 17}, {17, 18},
+                                             {18, 19}, {19, 20}, {31, 20}, {63, 20}};
+
+TEST(AckTimeouts, C18_PacketLifetimeDecidesTheAckTimeoutOfARequest) {
+  for (const AckTimeoutRow& row : kAckTimeoutRows) {
+    SimConnections fabric;
+    auto [a, b] = fabric.two(rc(), rc());
+    a.path_lifetime = row.lifetime;
+    fabric.run_for(2s);
+    ASSERT_EQ(a.up().size(), 1U) << unsigned{row.lifetime};
+    EXPECT_EQ(fabric.all_sent<wire::CmReq>().at(0).primary.ack_timeout(), row.announced)
+        << unsigned{row.lifetime};
+  }
+}
+
+/// The peer's ACK delay is in its REP. No queue pair waits longer than TCP, C-13.
+TEST(AckTimeouts, C18_PacketLifetimeDecidesTheAckTimeoutOfTheOwnQueuePair) {
+  struct Row {
+    std::uint8_t lifetime, delay, retries, timeout;
+  };
+  for (const Row& row : {Row{0, 1, 7, 2}, Row{5, 0, 7, 6}, Row{5, 5, 7, 7}, Row{5, 8, 7, 8},
+                         Row{10, 0, 7, 11}, Row{10, 15, 7, 12}, Row{16, 0, 7, 12},
+                         Row{63, 31, 7, 12}, Row{16, 0, 0, 15}, Row{13, 5, 0, 14}}) {
+    SCOPED_TRACE(testing::Message() << "lifetime " << +row.lifetime << ", delay " << +row.delay);
+    SimConnections fabric;
+    ConnectionConfig config = rc();
+    config.retry_count = row.retries;
+    auto [a, b] = fabric.two(config, config);
+    a.path_lifetime = row.lifetime;
+    change_each<wire::CmRep>(fabric,
+                             [&](wire::CmRep& rep) { rep.set_target_ack_delay(row.delay); });
+    fabric.run_for(2s);
+    ASSERT_EQ(a.up().size(), 1U);
+    EXPECT_EQ(a.queue(a.up().at(0).qpn).send.ack_timeout, row.timeout);
+    EXPECT_EQ(b.queue(b.up().at(0).qpn).send.ack_timeout, row.retries == 0 ? 15 : 12);
+  }
+}
+
+/// The other end of a connection learns the lifetime from the timeout in the REQ.
+TEST(AckTimeouts, C18_ThePeerKeepsItsQueuePairForTwoLifetimesToo) {
+  for (const std::uint8_t lifetime : std::initializer_list<std::uint8_t>{16, 18}) {
+    SimConnections fabric;
+    auto [a, b] = fabric.two(rc(), rc());
+    a.path_lifetime = lifetime;
+    fabric.run_for(3s);
+    ASSERT_EQ(b.up().size(), 1U);
+    a.lose(b);
+    const TimePoint begin = fabric.now;
+    while (b.queues() != 0 && fabric.now < begin + 60s) fabric.run_for(10ms);
+    const Duration kept = 2 * cm::time_of(lifetime);
+    EXPECT_GE(fabric.now - begin, kept) << unsigned{lifetime};
+    EXPECT_LE(fabric.now - begin, kept + 200ms) << unsigned{lifetime};
   }
 }
 

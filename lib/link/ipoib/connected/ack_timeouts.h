@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ACK timeouts of RC queue pairs, as codes: 4.096 us << code. They follow from the packet lifetime of
+// the path, but a queue pair waits no longer than TCP does.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "lib/cm/manager_types.h"
+#include "lib/link/interface_config.h"
+#include "lib/wire/rc.h"
+
+namespace ipoib::link {
+
+/// Bound of the packet lifetimes of records: 2.1 s.
+inline constexpr std::uint8_t kLongestLifetime = 19;
+/// ACK delay of this side, and of a peer that has not said its own: 134 ms, as REPs say.
+inline constexpr std::uint8_t kUsualAckDelay = cm::AcceptParams{}.target_ack_delay;
+/// TCP's shortest retransmission time-out.
+inline constexpr std::uint64_t kTcpTimeoutNs = 200'000'000;
+
+/// Timeout of the path: twice its packet lifetime, and the time in which the other end sends an ACK.
+/// The larger of the two, or its double if they are within a factor of two. Source: IBA vol 1
+/// §9.7.6.1.3, §12.7.34.
+[[nodiscard]] constexpr std::uint8_t path_ack_timeout(std::uint8_t lifetime,
+                                                      std::uint8_t ack_delay) noexcept {
+  const int both_ways = std::min(lifetime, kLongestLifetime) + 1;
+  const int delay = std::min(ack_delay, kLongestAckTimeout);
+  const int larger = std::max(both_ways, delay);
+  const int sum = larger - std::min(both_ways, delay) <= 1 ? larger + 1 : larger;
+  return static_cast<std::uint8_t>(std::min<int>(sum, kLongestAckTimeout));
+}
+
+/// The longest timeout with which all retries end before TCP repeats a packet. Source:
+/// draft-ietf-ipoib-connected-mode-03 §7.1.
+[[nodiscard]] constexpr std::uint8_t short_ack_timeout(std::uint8_t retry_count) noexcept {
+  std::uint8_t code = 1;
+  while (code < kLongestAckTimeout &&
+         (retry_count + 1U) * wire::ack_timeout_ns(static_cast<std::uint8_t>(code + 1)) <
+             kTcpTimeoutNs)
+    ++code;
+  return code;
+}
+
+/// Timeout in REQ and LAP, of a path with this packet lifetime.
+[[nodiscard]] constexpr std::uint8_t announced_ack_timeout(const ConnectionConfig& config,
+                                                           std::uint8_t lifetime) noexcept {
+  if (config.ack_timeout != kAckTimeoutAuto) return config.ack_timeout;
+  return path_ack_timeout(lifetime, kUsualAckDelay);
+}
+
+/// Timeout of an own queue pair, on a path with this packet lifetime to a peer with this ACK delay.
+[[nodiscard]] constexpr std::uint8_t own_ack_timeout(const ConnectionConfig& config,
+                                                     std::uint8_t lifetime,
+                                                     std::uint8_t ack_delay) noexcept {
+  if (config.ack_timeout != kAckTimeoutAuto) return config.ack_timeout;
+  return std::min(path_ack_timeout(lifetime, ack_delay), short_ack_timeout(config.retry_count));
+}
+
+/// Packet lifetime of the path for which a peer announced this timeout.
+[[nodiscard]] constexpr std::uint8_t lifetime_of_ack_timeout(std::uint8_t announced) noexcept {
+  return announced == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(announced - 1);
+}
+
+}  // namespace ipoib::link
