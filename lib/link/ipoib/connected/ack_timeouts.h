@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "lib/base/clock.h"
 #include "lib/cm/manager_types.h"
 #include "lib/link/interface_config.h"
 #include "lib/wire/rc.h"
@@ -49,6 +50,13 @@ inline constexpr std::uint64_t kTcpTimeoutNs = 200'000'000;
   return path_ack_timeout(lifetime, kUsualAckDelay);
 }
 
+/// The longest timeout of the own queue pairs.
+[[nodiscard]] constexpr std::uint8_t longest_own_ack_timeout(
+    const ConnectionConfig& config) noexcept {
+  if (config.ack_timeout != kAckTimeoutAuto) return config.ack_timeout;
+  return short_ack_timeout(config.retry_count);
+}
+
 /// Timeout of an own queue pair, on a path with this packet lifetime to a peer with this ACK delay.
 [[nodiscard]] constexpr std::uint8_t own_ack_timeout(const ConnectionConfig& config,
                                                      std::uint8_t lifetime,
@@ -60,6 +68,13 @@ inline constexpr std::uint64_t kTcpTimeoutNs = 200'000'000;
 /// Packet lifetime of the path for which a peer announced this timeout.
 [[nodiscard]] constexpr std::uint8_t lifetime_of_ack_timeout(std::uint8_t announced) noexcept {
   return announced == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(announced - 1);
+}
+
+/// Time after which a queue pair has failed if no ACK arrives. A device may take up to four times the
+/// timeout (IBA vol 1 §9.7.6.1.3).
+[[nodiscard]] constexpr Duration longest_silence(const ConnectionConfig& config) noexcept {
+  return Duration{4 * (config.retry_count + 1U) *
+                  wire::ack_timeout_ns(longest_own_ack_timeout(config))};
 }
 
 }  // namespace ipoib::link

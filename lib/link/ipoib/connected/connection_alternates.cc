@@ -20,7 +20,7 @@ Connections::Connection* Connections::up_connection(cm::Handle handle) {
 
 void Connections::seek_alternate(cm::Handle handle, Connection& c, TimePoint now) {
   if (c.queue->transport() != fabric::Transport::kRc || !actions_.takes_alternates()) return;
-  if (c.seeking || c.asked) return;
+  if (c.seeking || c.asked || c.settles != kNever) return;
   c.seek_at = now + kSeekInterval * (1U << std::min(c.seeks++, kSeekDoublings));
   c.seeking = around_.second_path_to(
       c.peer.gid, c.path, c.path_mtu,
@@ -36,7 +36,8 @@ void Connections::on_second_path(cm::Handle handle, const std::optional<PathTabl
   Connection* const c = up_connection(handle);
   if (c == nullptr) return;
   c->seeking = false;
-  if (!path) return;
+  // After a migration meanwhile, the next path is sought when the new one works.
+  if (!path || c->settles != kNever) return;
   // The connection has migrated to it meanwhile.
   if (same_way(path->attr, c->path)) return seek_alternate(handle, *c, now);
   const cm::AlternateParams asked{
@@ -124,7 +125,26 @@ void Connections::on_migrated(cm::Handle handle, Connection& c, const fabric::Ah
         c.queue->qpn(), *suppressed);
   c.path = path;
   c.loaded.reset();
-  if (c.active) seek_alternate(handle, c, now);
+  if (!c.active) return;
+  c.migrated_at = now;
+  c.exchanged = exchanged_messages(c);
+  settling_.set(handle, c.settles, now + kSettleInterval);
+}
+
+std::uint64_t Connections::exchanged_messages(const Connection& c) const {
+  const auto counters = actions_.info(*c.queue).counters;
+  return counters.tx_done + counters.rx_messages;
+}
+
+/// Seeks the next path once the peer has sent or acknowledged a message on the new one. A peer that
+/// still has to follow this side could not do so any more if it loaded another path. If there is
+/// nothing to acknowledge, the queue pair has not failed in the time of all retries.
+void Connections::settle(cm::Handle handle, TimePoint now) {
+  Connection& c = all_.at(handle);
+  const bool works = exchanged_messages(c) != c.exchanged;
+  const bool silent = now - c.migrated_at >= longest_silence(config_);
+  settling_.set(handle, c.settles, works || silent ? kNever : now + kSettleInterval);
+  if (works || silent) seek_alternate(handle, c, now);
 }
 
 }  // namespace ipoib::link

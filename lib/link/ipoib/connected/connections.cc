@@ -402,6 +402,7 @@ void Connections::finish(Connection& c, ConnectionEnd why, TimePoint now) {
   c.still_heard = is_still_heard(c, why);
   count_port(c, false);
   uses_.set(by_qpn_.at(c.queue->qpn()), c.use, kNever);
+  settling_.set(by_qpn_.at(c.queue->qpn()), c.settles, kNever);
   leave_half_open(c);
   ++counters_.ended[static_cast<std::size_t>(why)];
   const bool lasted = std::exchange(c.up, false) && now - c.since >= kLasted;
@@ -447,13 +448,14 @@ void Connections::on_released(cm::Handle handle, TimePoint now) {
 void Connections::tick(TimePoint now) {
   now_ = now;
   while (const auto key = peer_timers_.due(now)) look_at(*key, now);
+  while (const auto handle = settling_.due(now)) settle(*handle, now);
   if (now >= use_check_) check_use(now);
 }
 
 std::optional<TimePoint> Connections::next_deadline() const {
-  const auto peers = peer_timers_.next();
-  if (use_check_ == kNever) return peers;
-  return peers ? std::min(*peers, use_check_) : use_check_;
+  const TimePoint next = std::min(
+      {peer_timers_.next().value_or(kNever), settling_.next().value_or(kNever), use_check_});
+  return next == kNever ? std::nullopt : std::optional{next};
 }
 
 Duration Connections::use_period() const {

@@ -137,6 +137,8 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   /// times at most.
   static constexpr Duration kSeekInterval = std::chrono::minutes(1);
   static constexpr unsigned kSeekDoublings = 6;
+  /// Interval of checks whether the path works to which a connection has migrated.
+  static constexpr Duration kSettleInterval = std::chrono::milliseconds(100);
   static constexpr Duration kLogInterval = std::chrono::seconds(1);
 
   /// An interface of the fabric. Its flags octet may change and is not part of the key.
@@ -185,11 +187,14 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     std::optional<fabric::AlternatePath> asked{};
     std::optional<fabric::AhAttr> loaded{};    ///< Alternate path of the queue pair.
     std::uint8_t peer_delay = kUsualAckDelay;  ///< Time in which the peer sends an ACK, a code.
-    std::uint8_t path_mtu = 0;  ///< Code, that of the queue pair: each of its paths must have it.
-    bool seeking = false;       ///< The SA is asked for an alternate path.
-    unsigned seeks = 0;         ///< In vain, since the last one was loaded.
-    TimePoint seek_at{};        ///< The next attempt, without an alternate path.
-    TimePoint next_load{};      ///< LAPs before it load no other path.
+    std::uint8_t path_mtu = 0;    ///< Code, that of the queue pair: each of its paths must have it.
+    bool seeking = false;         ///< The SA is asked for an alternate path.
+    unsigned seeks = 0;           ///< In vain, since the last one was loaded.
+    TimePoint seek_at{};          ///< The next attempt, without an alternate path.
+    TimePoint next_load{};        ///< LAPs before it load no other path.
+    TimePoint settles = kNever;   ///< Position in the order of `settling_`.
+    TimePoint migrated_at{};      ///< The last time.
+    std::uint64_t exchanged = 0;  ///< Messages that the peer had sent or acknowledged at that time.
   };
 
   // cm::Consumer.
@@ -271,6 +276,8 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
                       TimePoint now);
   Status load_alternate(Connection& c, const fabric::AlternatePath& alternate);
   void on_migrated(cm::Handle handle, Connection& c, const fabric::AhAttr& path, TimePoint now);
+  [[nodiscard]] std::uint64_t exchanged_messages(const Connection& c) const;
+  void settle(cm::Handle handle, TimePoint now);
   /// The fault of an alternate path that the peer names: one between other ports than those of the
   /// connection.
   [[nodiscard]] wire::ApStatus fault_of_alternate(const Connection& c,
@@ -335,6 +342,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
   std::map<cm::PortName, std::size_t> open_of_port_;
   TimeOrder<cm::Handle> uses_;  ///< Connections that are up, the longest unused first.
   TimeOrder<PeerKey> peer_timers_;
+  TimeOrder<cm::Handle> settling_;  ///< Connections whose new path is not known to work.
   TimePoint use_check_ = kNever;
   TimePoint now_{};  ///< Latest time seen, for functions without a time argument.
   LogLimit load_log_{kLogInterval};

@@ -33,6 +33,21 @@ class ConnectionAlternates : public testing::Test {
       return attr;
     };
   }
+  void use_four_lids() {
+    for (SimSide* side : {&a, &b}) {
+      side->kill();
+      side->lmc = 2;
+      side->start();
+    }
+    a.second_path = [](const fabric::AhAttr& in_use) -> std::optional<fabric::AhAttr> {
+      fabric::AhAttr attr;
+      attr.src_path_bits = static_cast<std::uint8_t>((in_use.src_path_bits + 1) & 3);
+      attr.dlid = static_cast<std::uint16_t>(0x20 + attr.src_path_bits);
+      attr.sl = 3;
+      attr.rate = 6;
+      return attr;
+    };
+  }
   void connect() {
     a.meet(b);
     a.talk(b);
@@ -110,6 +125,56 @@ TEST_F(ConnectionAlternates, C18_AnAlternateHasTheAckTimeoutOfItsOwnLifetime) {
   EXPECT_EQ(queue(a).send.ack_timeout, 12);
   EXPECT_EQ(queue(a).alternates.at(0).ack_timeout, 4);
   EXPECT_EQ(sim.all_sent<wire::CmLap>().at(0).ack_timeout(), 15) << "with this side's delay";
+}
+
+/// With four LIDs, the path after the next one is not that in use. The peer follows by the first packet
+/// that reaches it, which may be lost.
+TEST_F(ConnectionAlternates, C15_NextPathWaitsUntilThePeerFollows) {
+  use_four_lids();
+  connect();
+  sim.run_for(2s);
+  ASSERT_EQ(queue(b).alternates.size(), 1U);
+  migrate(a, sim.now);
+  sim.run_for(500ms);
+  EXPECT_EQ(queue(b).alternates.size(), 1U) << "it would not follow any more";
+  ++queue(a).info.counters.tx_done;
+  sim.run_for(110ms);
+  EXPECT_EQ(queue(b).alternates.size(), 2U);
+  EXPECT_EQ(queue(a).alternates.size(), 2U);
+}
+
+TEST_F(ConnectionAlternates, C15_AMessageOfThePeerShowsThatItFollowed) {
+  use_four_lids();
+  connect();
+  sim.run_for(2s);
+  migrate(a, sim.now);
+  migrate(b, sim.now);
+  ++queue(a).info.counters.rx_messages;
+  sim.run_for(110ms);
+  EXPECT_EQ(queue(b).alternates.size(), 2U);
+}
+
+/// If there is nothing to acknowledge, the next path waits as long as the retries would take.
+TEST_F(ConnectionAlternates, C15_NextPathOfASilentConnectionWaitsForTheRetries) {
+  use_four_lids();
+  connect();
+  sim.run_for(2s);
+  migrate(a, sim.now);
+  migrate(b, sim.now);
+  sim.run_for(530ms);
+  EXPECT_EQ(queue(b).alternates.size(), 1U);
+  sim.run_for(100ms);
+  EXPECT_EQ(queue(b).alternates.size(), 2U);
+}
+
+TEST_F(ConnectionAlternates, C15_AConnectionMayEndWhileItsNextPathWaits) {
+  connect();
+  migrate(a, sim.now);
+  ASSERT_TRUE(a.connections->close(a.up().at(0).handle, sim.now));
+  const std::size_t laps = sim.all_sent<wire::CmLap>().size();
+  a.second_path = nullptr;
+  sim.run_for(5s);
+  EXPECT_EQ(sim.all_sent<wire::CmLap>().size(), laps);
 }
 
 TEST_F(ConnectionAlternates, C15_AfterAMigrationAnotherPathIsLoaded) {
