@@ -101,6 +101,7 @@ PathTable::PathTable(PathConfig config, LinkActions& actions, sa::Client& sa,
       unasked_limit_{kUnaskedInterval, kUnaskedBurst},
       checks_limit_{kChecksInterval, kChecksBurst},
       records_log_{kPathLogInterval},
+      mtu_log_{kPathLogInterval},
       left_log_{kPathLogInterval},
       claims_limit_{kClaimsInterval, kClaimsBurst} {}
 
@@ -663,7 +664,23 @@ Status PathTable::take_over(Path& p, const std::vector<wire::PathRecord>& record
     mtu_code = std::min(mtu_code, wire::value_of(record.mtu));
     p.lifetime = std::max(p.lifetime, wire::value_of(record.lifetime));
   }
-  return apply(p, std::move(attrs), mtu_code, now);
+  const std::uint8_t before = p.mtu_code;
+  auto done = apply(p, std::move(attrs), mtu_code, now);
+  if (done && mtu_code != before) report_small_mtu(p, now);
+  return done;
+}
+
+/// The MTU of a link should not be above that of a path. Longer packets to this neighbour are
+/// fragmented, or refused with the path's MTU. Source: draft-ietf-ipoib-link-multicast-00 §6.1.
+void PathTable::report_small_mtu(const Path& p, TimePoint now) {
+  const unsigned octets = wire::mtu_octets(p.mtu_code);
+  if (octets == 0 || octets - sizeof(wire::IpoibHdr) >= link_mtu_) return;
+  if (const auto others = mtu_log_.allow(now))
+    log(LogArea::kLink, LogLevel::kNotice,
+        "{}: the path to {} carries packets of {} octets, less than the MTU {} of the link "
+        "({} more paths before)",
+        config_.name, wire::to_string(p.key.gid), octets - sizeof(wire::IpoibHdr), link_mtu_,
+        *others);
 }
 
 /// The path is ready with these different attributes. Users are notified before old handles are

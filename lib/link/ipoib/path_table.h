@@ -220,6 +220,7 @@ class PathTable final : public NeighbourPaths {
                                                              const sa::Reply& reply, TimePoint now);
   void log_refused(const wire::Gid& gid, const std::string& why, TimePoint now);
   Status take_over(Path& p, const std::vector<wire::PathRecord>& records, TimePoint now);
+  void report_small_mtu(const Path& p, TimePoint now);
   [[nodiscard]] bool on_one_port(std::uint16_t lid, std::uint16_t other) const;
   Status apply(Path& p, std::vector<fabric::AhAttr> attrs, std::uint8_t mtu_code, TimePoint now);
   [[nodiscard]] Result<std::vector<Way>> make_ways(const std::vector<Way>& old,
@@ -262,7 +263,7 @@ class PathTable final : public NeighbourPaths {
   std::size_t claimed_ = 0;            ///< Number of claimed paths.
   TimeOrder<PathKey> settled_claims_;  ///< The answered ones among them.
   RateLimiter checks_limit_;
-  LogLimit records_log_, left_log_;
+  LogLimit records_log_, mtu_log_, left_log_;
   bool tables_refused_ = false;  ///< The SA answers queries for one path, but none for a table.
   TimePoint tables_again_ = TimePoint::min();  ///< Then one query for a table tries again.
   std::uint16_t preferred_lid_ = 0;            ///< See prefer_lid().

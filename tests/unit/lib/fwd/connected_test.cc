@@ -140,7 +140,7 @@ TEST_F(ConnectedTest, FullQueueIsCountedAndFreed) {
   EXPECT_EQ(worker().counters(kIb0).tx_bytes.get(), 4 * Ip4{}.bytes().size());
 }
 
-TEST_F(ConnectedTest, C09_TheMtuIsThatOfTheDestination) {
+TEST_F(ConnectedTest, C09_M08_TheMtuIsThatOfTheDestination) {
   start_with_neighbours();
   receive_long("10.0.0.2", 9000);
   receive_long("10.0.0.4", 9000);

@@ -187,7 +187,7 @@ TEST_F(IpoibNeighbour, U20_OneQueryServesAllWhoWaitForTheSameGid) {
   EXPECT_EQ(b.actions.frames.size(), 6U);  // three requests and three replies
 }
 
-TEST_F(IpoibNeighbour, U20_SmallerPathMtuAndRouterInBetween) {
+TEST_F(IpoibNeighbour, U20_M08_SmallerPathMtuAndRouterInBetween) {
   auto& path = b.sa.paths[hw.gid];
   path.mtu = wire::with_selector(wire::Selector::kExactly, 2);
   path.raw_flow_hop = wire::Be32{0x54321U << 8 | 64};
@@ -201,6 +201,16 @@ TEST_F(IpoibNeighbour, U20_SmallerPathMtuAndRouterInBetween) {
   EXPECT_EQ(ah.hop_limit, 64);
   EXPECT_EQ(ah.flow_label, 0x54321U);
   EXPECT_EQ(ah.tclass, 9);
+}
+
+TEST_F(IpoibNeighbour, M08_PathThatCarriesLessThanTheLinkIsReported) {
+  const auto report = [](std::string_view text) {
+    return text.find("carries packets of 1020 octets, less than the MTU 2044 of the link") !=
+           std::string_view::npos;
+  };
+  b.sa.paths[hw.gid].mtu = wire::with_selector(wire::Selector::kExactly, 3);
+  EXPECT_TRUE(report(logged([&] { resolve(); })));
+  EXPECT_EQ(b.sink.find(kPeer)->mtu, 1020);
 }
 
 TEST_F(IpoibNeighbour, U38_OtherSubnetIsReachedByGrhThroughTheRoutersLid) {

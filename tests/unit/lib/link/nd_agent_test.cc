@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 
+#include "tests/support/logged.h"
 #include "tests/unit/lib/link/sim_nd.h"
 
 namespace ipoib::link {
@@ -486,6 +487,23 @@ TEST_P(Nd, M03_SmallerMtuOfARouterIsTakenALargerIgnored) {
   // IPv4 is not affected.
   a.cache.learn(ip("10.0.0.2"), b.hw, Evidence::kReply, true, w.now);
   EXPECT_EQ(a.sink.find(ip("10.0.0.2"))->mtu, 2044);
+}
+
+TEST_P(Nd, M08_LargerMtuOfARouterIsLoggedNowAndThen) {
+  auto [a, b] = neighbours();
+  a.ip6.accept_ra = true;
+  const auto hear = [&a = a] {
+    a.receive(router_advertisement(ip("fe80::99"), nd_hw(GetParam(), 99), 4092));
+  };
+  const auto text = logged([&] {
+    for (int i = 0; i < 10; ++i) hear();
+  });
+  EXPECT_NE(text.find("ignored MTU 4092 of router fe80::99, the IPv6 MTU is 2044"),
+            std::string::npos);
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1);
+  EXPECT_EQ(a.agent.counters().mtus_ignored, 10U);
+  w.run_for(61s);
+  EXPECT_NE(logged(hear).find("9 more ignored before"), std::string::npos);
 }
 
 TEST_P(Nd, M03_MtuOfARouterEndsWithItsLifetime) {
