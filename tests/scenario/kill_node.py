@@ -7,7 +7,8 @@
 The node is the child of that process. flow.py sends to ADDRESS, which is behind IFACE here. The signal is SIGSEGV or
 SIGKILL at random. One kill in five, at random, is followed by another within 1.5 seconds, while the node may still
 start. Prints one JSON document: kills, outages (kills after which the next node forwarded a packet), median_s and
-worst_s of the outages. Ends with status 1 if nothing is forwarded for 60 s.
+worst_s of the outages, and slow, a text for each outage of more than 2 s. Ends with status 1 if nothing is forwarded
+for 60 s.
 """
 import json
 import os
@@ -21,6 +22,7 @@ import time
 from flow import Wire
 
 BACK_S = 60.0
+SLOW_S = 2.0
 
 
 def node_of(systemd):
@@ -44,7 +46,7 @@ def main():
     systemd, iface, address, kills, seed = sys.argv[1:]
     dice = random.Random(int(seed))
     wire = Wire(iface, address)
-    outages, killed, dead = [], 0, None
+    outages, slow, killed, dead = [], [], 0, None
     while killed < int(kills):
         time.sleep(dice.uniform(0, 0.5))
         dead = kill(systemd, dead, dice.choice((signal.SIGKILL, signal.SIGSEGV)))
@@ -59,8 +61,10 @@ def main():
         if arrival is None:
             sys.exit(f"nothing passed for {BACK_S} s after death {killed}")
         outages.append(arrival[1] - died_at)
+        if outages[-1] > SLOW_S:
+            slow.append(f"death {killed}: {outages[-1]:.2f} s")
     print(json.dumps({"kills": killed, "outages": len(outages), "median_s": statistics.median(outages),
-                      "worst_s": max(outages)}))
+                      "worst_s": max(outages), "slow": slow}))
 
 
 main()
