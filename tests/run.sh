@@ -181,6 +181,7 @@ step "check commits" 60 tests/check-commits
 step "check licence" 60 tests/check-licence
 step "check prose" 60 tests/check-prose
 step "check includes" 60 tests/check-includes
+step "check contracts" 60 tests/check-contracts
 step "check citations" 60 tests/check-citations
 step "check headers" 900 tests/check-headers
 step "check scripts" 300 tests/check-scripts

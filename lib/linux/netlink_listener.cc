@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/linux/network_namespace.h"
 
@@ -121,6 +122,7 @@ void NetlinkListener::log_change() {
 }
 
 Status NetlinkListener::receive(TimePoint now) {
+  expects_management();
   alignas(nlmsghdr) std::array<std::byte, kDatagramLen> buffer;
   std::size_t messages = 0;
   for (unsigned i = 0; i < kDatagramsPerTurn && messages < kMessagesPerTurn; ++i) {

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "lib/base/contract.h"
 #include "lib/mgmt/node/node_assembly.h"
 #include "lib/mgmt/node/node_builder.h"
 
@@ -19,6 +20,7 @@ std::uint64_t read_tsc() noexcept {
 
 Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, const NodeLcores& lcores,
                                            const HcaFactory& make_hca) {
+  expects_management();
   auto built = build_node(config, lcores, make_hca, &read_tsc, 0);
   if (!built) return tl::make_unexpected(built.error());
   return std::unique_ptr<Node>{new Node{std::move(*built)}};
@@ -28,6 +30,7 @@ Node::Node(std::unique_ptr<NodeAssembly> assembly) : assembly_{std::move(assembl
 Node::~Node() = default;
 
 void Node::run() {
+  expects_management();
   assembly_->runner.run();
 }
 

@@ -5,6 +5,8 @@
 #include <bit>
 #include <utility>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::route {
 
 using table::InterfaceId;
@@ -117,6 +119,7 @@ void NextHops::release_gateway(const Gateway& gateway) {
 }
 
 Result<NextHopIndex> NextHops::use(const std::vector<Gateway>& via) {
+  expects(!via.empty() && via.size() <= kMaxPaths, "1 <= via.size() <= kMaxPaths");
   if (via.size() > 1) return use_group(via);
   const auto gateway = use_gateway(via.front());
   if (!gateway) return tl::make_unexpected(gateway.error());

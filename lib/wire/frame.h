@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "lib/base/contract.h"
 #include "lib/wire/be.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/iba.h"
@@ -59,6 +60,7 @@ struct UdFrame {
 /// Returns the GRH of a packet that has one.
 /// Shape: packet.size() >= 48.
 [[nodiscard]] inline Grh grh_of(std::span<const std::byte> packet) noexcept {
+  expects(packet.size() >= sizeof(Lrh) + sizeof(Grh), "packet.size() >= 48");
   Grh grh;
   std::memcpy(&grh, packet.data() + sizeof(Lrh), sizeof(grh));
   return grh;

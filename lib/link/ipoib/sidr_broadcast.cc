@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/contract.h"
+
 namespace ipoib::link {
 
 SidrFinder::SidrFinder(const LinkConfig& config, LinkActions& actions, cm::Manager& manager,
                        LinkCounters& counters)
-    : config_{config}, actions_{actions}, manager_{manager}, counters_{counters.sidr} {}
+    : config_{config}, actions_{actions}, manager_{manager}, counters_{counters.sidr} {
+  expects(config.ibarp.has_value(), "config.ibarp is set");
+}
 
 SidrFinder::~SidrFinder() {
   cancel();
@@ -75,7 +79,9 @@ Status SidrFinder::accept(const tl::expected<wire::CmSidrRep, Errc>& outcome) {
 }
 
 SidrServer::SidrServer(const LinkConfig& config, cm::Manager& manager, LinkCounters& counters)
-    : config_{config}, manager_{manager}, counters_{counters.sidr} {}
+    : config_{config}, manager_{manager}, counters_{counters.sidr} {
+  expects(config.ibarp.has_value(), "config.ibarp is set");
+}
 
 void SidrServer::offer(const LinkParameters& p) {
   wire::CmSidrRep answer{};

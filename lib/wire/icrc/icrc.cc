@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "lib/base/contract.h"
 #include "lib/wire/iba.h"
 
 namespace ipoib::wire {
@@ -24,6 +25,8 @@ std::uint32_t icrc_portable(std::span<const std::byte> packet) noexcept {
       (std::to_integer<unsigned>(packet[1]) & 3) == static_cast<unsigned>(Lnh::kGlobal);
   const std::size_t head_len = sizeof(Lrh) + (global ? sizeof(Grh) : 0) + sizeof(Bth);
   constexpr std::byte kOnes{0xff};
+
+  expects(packet.size() >= head_len, "the packet has all its headers");
 
   std::array<std::byte, sizeof(Lrh) + sizeof(Grh) + sizeof(Bth)> head;
   std::memcpy(head.data(), packet.data(), head_len);

@@ -154,6 +154,7 @@ std::uint32_t icrc(std::span<const std::byte> packet) noexcept {
 }
 
 void icrc_burst(std::span<const Covered> packets, std::span<std::uint32_t> out) noexcept {
+  expects(out.size() >= packets.size(), "out.size() >= packets.size()");
   const x86::RunKernel run = x86::in_use->run;
   for (std::size_t i = 0; i < packets.size();) {
     const auto rest = packets.subspan(i);

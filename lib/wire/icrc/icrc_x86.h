@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/base/contract.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/icrc/icrc.h"
 
@@ -152,6 +153,7 @@ inline bool has_plan(std::size_t size) noexcept {
 
 /// Shape: has_plan(size).
 inline Plan plan_of(std::size_t size) noexcept {
+  expects(has_plan(size), "has_plan(size)");
   constexpr std::size_t kMaxLeft = kReach * kBlock;
   const std::size_t folds = size > kMaxLeft ? (size - kMaxLeft + kFold - 1) / kFold : 0;
   const std::size_t left = size - folds * kFold;
