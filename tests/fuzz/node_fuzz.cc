@@ -204,16 +204,18 @@ class Harness {
   static constexpr unsigned kMany = 40;
   /// This octet of a device step removes the node's cable, the next one its Ethernet port.
   static constexpr unsigned kRemoval = 0x7e;
-  static constexpr unsigned kRemovals = 100;  ///< From the start; a replay of seeds needs them.
-  static constexpr unsigned kInputsPerRemoval = 500;  ///< Inputs for each further removal.
+  /// After this octet of a device step, or the next one, nodes with several paths take the place of
+  /// the others until the end of the input.
+  static constexpr unsigned kSeveralPaths = 0x7c;
+  static constexpr unsigned kNewNodes = 100;  ///< From the start; a replay of seeds needs them.
+  static constexpr unsigned kInputsPerNewNodes =
+      500;  ///< Inputs for each further new pair of nodes.
 
   void run(Input in) {
     ++inputs_;
-    if (sim_ == nullptr || sim_->spent() || inputs_ % kInputsPerSim == 0) {
-      sim_.reset();
-      sim_ = std::make_unique<SimNodes>();
-      for (unsigned side : {0U, 1U}) clis_[side].emplace(sim_->sides[side].node());
-    }
+    if (sim_ == nullptr || sim_->spent() || sim_->has_several_paths() ||
+        inputs_ % kInputsPerSim == 0)
+      make_nodes(false);
     hold_ = 0;
     for (unsigned steps = 0; !in.empty() && steps < kMaxSteps; ++steps) {
       step(in);
@@ -223,6 +225,12 @@ class Harness {
         --hold_;
     }
     require(all_rests() ? sim_->come_to_full_rest() : sim_->come_to_rest());
+  }
+
+  void make_nodes(bool several_paths) {
+    sim_.reset();
+    sim_ = std::make_unique<SimNodes>(several_paths);
+    for (unsigned side : {0U, 1U}) clis_[side].emplace(sim_->sides[side].node());
   }
 
   /// Returns whether run() waits for the expiry of all temporary state. It does so only after some
@@ -317,13 +325,14 @@ class Harness {
     std::copy(packet.begin(), packet.end(), payload.begin() + sizeof header);
     const LinkInfo link = sim_->sides[side].node().view.links()[second ? 1 : 0];
     UdFrame ud;
-    ud.slid = stranger ? std::uint16_t{9} : SimNodes::kLid[1 - side];
-    ud.dlid = SimNodes::kLid[side];
+    ud.slid = stranger ? std::uint16_t{9} : sim_->lid(1 - side);
+    ud.dlid = sim_->lid(side);
     ud.pkey = second ? 0x8001 : 0xffff;
     ud.qpn = link.qpn;
     ud.src_qpn = 0x48;
     ud.qkey = (options & 4) != 0 ? 1 : link.parameters.qkey;
-    ud.sgid = wire::Gid::of(wire::kDefaultGidPrefix, 0x0002'c903'000a'0b00 + ud.slid);
+    ud.sgid = wire::Gid::of(wire::kDefaultGidPrefix,
+                            0x0002'c903'000a'0b00 + (stranger ? 9 : SimNodes::kNumber[1 - side]));
     if ((options & 1) != 0) {
       ud.dlid = link.parameters.broadcast_mlid;
       ud.qpn = 0xff'ffff;
@@ -341,7 +350,7 @@ class Harness {
     const unsigned from = in.octet();
     ud.slid = static_cast<std::uint16_t>((from & 0x7f) % 12);
     ud.pkey = (from & 0x80) != 0 ? 0x8001 : 0xffff;
-    ud.dlid = SimNodes::kLid[side];
+    ud.dlid = sim_->lid(side);
     Bytes payload(256);
     payload[0] = std::byte{1};
     payload[1] = static_cast<std::byte>(in.octet());
@@ -390,6 +399,7 @@ class Harness {
     const unsigned what = in.octet();
     const bool on = (what & 0x80) != 0;
     if ((what & 0x7e) == kRemoval) return pull_out((what & 1) == 0 ? *s.cable : *s.port);
+    if ((what & 0x7e) == kSeveralPaths) return take_several_paths();
     s.change((what & 7) == 1 || (what & 7) == 2 ? Change::kPort : Change::kHca);
     fabric::PortChange change;
     switch (what & 7) {
@@ -406,11 +416,19 @@ class Harness {
     }
     static_cast<void>(s.node().control.change_hca("soft0", change));
   }
-  /// The number of removals is limited, because new nodes take as long as thirty inputs.
   void pull_out(FarEnd& device) {
-    if (removals_ >= kRemovals + inputs_ / kInputsPerRemoval) return;
-    ++removals_;
-    device.pull_out();
+    if (may_make_nodes()) device.pull_out();
+  }
+  void take_several_paths() {
+    if (sim_->spent() || sim_->has_several_paths() || !may_make_nodes()) return;
+    require(sim_->come_to_rest());
+    make_nodes(true);
+  }
+  /// The number of new nodes is limited, because they take as long as thirty inputs.
+  bool may_make_nodes() {
+    if (made_ >= kNewNodes + inputs_ / kInputsPerNewNodes) return false;
+    ++made_;
+    return true;
   }
   static std::vector<std::uint16_t> pkeys(unsigned which) {
     switch (which % 5) {
@@ -576,7 +594,7 @@ class Harness {
   std::unique_ptr<SimNodes> sim_;
   std::array<std::optional<app::Cli>, 2> clis_;
   unsigned inputs_ = 0;
-  unsigned removals_ = 0;
+  unsigned made_ = 0;  ///< Pairs of nodes that inputs asked for.
   unsigned hold_ = 0;
 };
 

@@ -113,6 +113,9 @@ SEEDS = {
                     + ping(HOST1, HOST2) + [DEVICE, 0x83] + [DEADLINE] * 4,
     "all_pulled": FORWARD + [DEVICE, 0x7e, DEVICE | NODE1, 0x7f] + ping(HOST2, HOST1, node=NODE1)
                   + [DEVICE, 0x7f, DEVICE | NODE1, 0x7e] + [DEADLINE] * 4,
+    "several_paths": [DEVICE, 0x7c] + FORWARD + ping(HOST2, HOST1, node=NODE1) + [CABLE, 0xf1] + ping(HOST1, HOST2)
+                     + [DEADLINE] * 10 + ping(IB1_A, IB1_B, BY_IB1) + [DEVICE | NODE1, 0x03, DEVICE | NODE1, 0x83]
+                     + [DEADLINE] * 4 + FORWARD,
     "reregister": FORWARD + [DEVICE, 0x04, DEVICE | NODE1, 0x04] + [DEADLINE] * 3,
     "no_sm": [DEVICE | NODE1, 0x05, 3] + ping(HOST2, HOST1, node=NODE1) + [DEADLINE] * 6,
     "pkeys": FORWARD + [DEVICE, 0x06, 1] + ping(IB1_B, IB1_A, BY_IB1) + [DEVICE, 0x06, 4]

@@ -181,9 +181,10 @@ NodeConfig SimNodes::config(unsigned side) const {
   HcaConfig hca;
   hca.name = "soft0";
   hca.wire = sides[side].cable->device();
-  hca.guid = 0x0002'c903'000a'0b00 + kLid[side];
-  hca.lid = kLid[side];
-  hca.sm_lid = kLid[0];
+  hca.guid = 0x0002'c903'000a'0b00 + kNumber[side];
+  hca.lid = lid(side);
+  hca.lmc = several_paths_ ? 1 : 0;
+  hca.sm_lid = lid(0);
   hca.subnet_administrator = side == 0;
   hca.pkeys = {0xffff, 0x8001};
   hca.first_qpn = 0x100 * (side + 1);
@@ -196,6 +197,7 @@ NodeConfig SimNodes::config(unsigned side) const {
   ib0.mode = LinkMode::kConnected;
   ib0.ip.multicast_router = side == 0;
   ib0.copy_to_routers = true;
+  ib0.paths = several_paths_ ? 2 : 1;
   LinkConfigEntry ib1 = ib0;
   ib1.name = "ib1";
   ib1.pkey = 0x8001;
@@ -231,7 +233,12 @@ NodeConfig SimNodes::config(unsigned side) const {
   return c;
 }
 
-SimNodes::SimNodes() {
+/// The LIDs of a port begin at a multiple of their number. Source: IBA vol 1 §4.1.3.
+std::uint16_t SimNodes::lid(unsigned side) const {
+  return static_cast<std::uint16_t>(kNumber[side] << (several_paths_ ? 1 : 0));
+}
+
+SimNodes::SimNodes(bool several_paths) : several_paths_{several_paths} {
   start_once();
   sim_tsc = 1000 * rte_get_tsc_hz();
   static unsigned made = 0;

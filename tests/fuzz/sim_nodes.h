@@ -100,13 +100,17 @@ struct SimNode {
 
 class SimNodes {
  public:
-  static constexpr std::array<std::uint16_t, 2> kLid = {1, 2};
+  static constexpr std::array<std::uint16_t, 2> kNumber = {1, 2};
   static constexpr std::size_t kRemembered = 32;
 
-  SimNodes();
+  /// With `several_paths`, each port has two LIDs and each link two paths to a neighbour.
+  explicit SimNodes(bool several_paths);
   ~SimNodes();
   SimNodes(const SimNodes&) = delete;
   SimNodes& operator=(const SimNodes&) = delete;
+
+  [[nodiscard]] std::uint16_t lid(unsigned side) const;
+  [[nodiscard]] bool has_several_paths() const { return several_paths_; }
 
   /// Runs one loop of each worker and a turn of each node that has something to do, and moves every
   /// frame one hop further. Returns the amount of work done.
@@ -162,6 +166,7 @@ class SimNodes {
 
   [[nodiscard]] bool is_balanced() const;
 
+  bool several_paths_;
   std::size_t at_rest_ = 0;      ///< learned() at rest.
   Counts unfinished_at_rest_{};  ///< unfinished() at rest.
 };
