@@ -399,6 +399,11 @@ std::size_t SimNodes::learned() const {
   return n;
 }
 
+bool SimNodes::without_cable() const {
+  return std::any_of(sides.begin(), sides.end(),
+                     [](const SimNode& s) { return s.cable->pulled_out(); });
+}
+
 bool SimNodes::spent() const {
   return std::any_of(sides.begin(), sides.end(), [](const SimNode& s) {
     return s.cable->pulled_out() || s.port->pulled_out();

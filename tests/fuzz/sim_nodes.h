@@ -132,6 +132,7 @@ class SimNodes {
   [[nodiscard]] bool has_just_next_hops() const;
   /// Returns whether a device was removed. Such a device comes back only with a new node.
   [[nodiscard]] bool spent() const;
+  [[nodiscard]] bool without_cable() const;
   /// Reverts the changes of requests, forgets learned entries, and lets time pass until no packet
   /// is left. Returns false if something stays, or if a packet is under no counter or under two
   /// (mgmt::PacketBalance).
