@@ -94,7 +94,9 @@ void VerbsConnectedQueue::forget_device() {
   qp_.reset();
   const std::uint32_t n = send_.flush();
   shared_.unsent.fetch_add(n, std::memory_order_relaxed);
-  receive_queue.give_back(n, posted_mbufs_ - std::exchange(released_mbufs_, posted_mbufs_));
+  const std::uint32_t mbufs = posted_mbufs_ - std::exchange(released_mbufs_, posted_mbufs_);
+  receive_queue.give_back(n, mbufs);
+  if (port_share_ != nullptr) port_share_->give_back(mbufs);
 }
 
 Status VerbsConnectedQueue::set_ready_to_receive(const PortTables& tables,
@@ -119,6 +121,7 @@ Status VerbsConnectedQueue::set_ready_to_receive(const PortTables& tables,
   int mask = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   if (transport() == fabric::Transport::kRc)
     mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  port_share_ = receive_queue.port_shares.of(attr.path);
   in_use_ = std::make_unique<const fabric::AhAttr>(attr.path);
   path_.store(in_use_.get(), std::memory_order_release);
   mtu_ = wire::mtu_octets(attr.path_mtu);
@@ -273,12 +276,11 @@ std::uint16_t VerbsConnectedQueue::send(ReceiveHardware& hw, rte_mbuf** pkts,
       static_cast<std::uint16_t>(std::min<std::uint32_t>({n, send_.room(), hw.send_room}));
   const MemoryMap& map = shared_.memory.map();
   const std::uint64_t before = send_.posted();
-  const std::uint32_t held_before = posted_mbufs_ - released_mbufs_;
   std::uint64_t octets = 0;
   std::uint32_t mbufs = 0;
   bool posted = true;
   for (std::uint16_t i = 0; i < taken; ++i) {
-    rte_mbuf* const m = sendable(pkts[i], held_before + mbufs, hw.mbuf_room - mbufs);
+    rte_mbuf* const m = sendable(pkts[i], hw.mbuf_room - mbufs, mbufs);
     if (m == nullptr) [[unlikely]]
       continue;
     if (send_.chain_full(m)) posted &= send_.post(receive_queue.drops, tx_lost_);
@@ -316,19 +318,22 @@ std::uint32_t VerbsConnectedQueue::count_held(std::uint64_t from) noexcept {
     posted_mbufs_ += send_.under_way(at)->nb_segs;
     mbufs_[at & (send_.limits().depth - 1)] = posted_mbufs_;
   }
+  port_share_->add(posted_mbufs_ - before);
   return posted_mbufs_ - before;
 }
 
 /// Returns the number of mbufs of messages that were completed since the last call.
 std::uint32_t VerbsConnectedQueue::count_released() noexcept {
   const std::uint32_t now = mbufs_[(send_.done() - 1) & (send_.limits().depth - 1)];
-  return now - std::exchange(released_mbufs_, now);
+  const std::uint32_t released = now - std::exchange(released_mbufs_, now);
+  port_share_->remove(released);
+  return released;
 }
 
-/// Returns the packet in as many mbufs as the device can send; null: it was dropped. `held`: mbufs of
-/// messages of this queue; `room`: for more.
-rte_mbuf* VerbsConnectedQueue::sendable(rte_mbuf* m, std::uint32_t held,
-                                        std::uint32_t room) noexcept {
+/// Returns the packet in as many mbufs as the device can send; null: it was dropped. `room`: mbufs
+/// that messages may still take; `added`: those of messages that are taken but not counted yet.
+rte_mbuf* VerbsConnectedQueue::sendable(rte_mbuf* m, std::uint32_t room,
+                                        std::uint32_t added) noexcept {
   Drop reason = Drop::kIbTxTooLong;
   rte_mbuf* fits = nullptr;
   if (m->pkt_len <= max_message_.load(std::memory_order_relaxed)) [[likely]]
@@ -337,7 +342,8 @@ rte_mbuf* VerbsConnectedQueue::sendable(rte_mbuf* m, std::uint32_t held,
     lose(m, reason == Drop::kNoMbuf ? Drop::kIbNoBuffer : Drop::kIbTxTooLong);
     return nullptr;
   }
-  if (!fabric::may_keep({.limit = receive_queue.config.send_mbufs, .left = room}, held,
+  if (!fabric::may_keep({.limit = receive_queue.config.send_mbufs, .left = room},
+                        port_share_->held() + added, posted_mbufs_ - released_mbufs_ + added,
                         fits->nb_segs)) [[unlikely]] {
     lose(fits, Drop::kIbTxBudget);
     return nullptr;

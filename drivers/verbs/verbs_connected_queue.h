@@ -15,6 +15,7 @@
 #include "lib/base/contract.h"
 #include "lib/fabric/connected.h"
 #include "lib/fabric/grace.h"
+#include "lib/fabric/port_shares.h"
 #include "lib/fabric/retirement.h"
 
 namespace ipoib::verbs {
@@ -72,7 +73,7 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
                       const fabric::ConnectedQueueConfig& config);
   static std::uint16_t tx(fabric::ConnectedQueue& queue, rte_mbuf** pkts, std::uint16_t n) noexcept;
   std::uint16_t send(ReceiveHardware& hw, rte_mbuf** pkts, std::uint16_t n) noexcept;
-  rte_mbuf* sendable(rte_mbuf* m, std::uint32_t held, std::uint32_t room) noexcept;
+  rte_mbuf* sendable(rte_mbuf* m, std::uint32_t room, std::uint32_t added) noexcept;
   std::uint32_t count_held(std::uint64_t from) noexcept;
   std::uint32_t count_released() noexcept;
   [[nodiscard]] bool add(const MemoryMap& map, rte_mbuf* m) noexcept;
@@ -100,7 +101,8 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   // Worker lcore only: mbufs of posted messages. Totals count modulo 2^32.
   std::uint32_t posted_mbufs_ = 0;
   std::uint32_t released_mbufs_ = 0;
-  std::unique_ptr<std::uint32_t[]> mbufs_;  ///< `posted_mbufs_` after the message, by place.
+  std::unique_ptr<std::uint32_t[]> mbufs_;         ///< `posted_mbufs_` after the message, by place.
+  std::shared_ptr<fabric::PortShare> port_share_;  ///< Set before the queue pair can send.
   // Worker lcore only: numbers of captured packets, in place of their PSNs.
   std::uint32_t captured_tx_ = 0;
   std::uint32_t captured_rx_ = 0;

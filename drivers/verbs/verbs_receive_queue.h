@@ -16,6 +16,7 @@
 #include "drivers/verbs/ud_hardware.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/connected.h"
+#include "lib/fabric/port_shares.h"
 
 namespace ipoib::verbs {
 
@@ -109,6 +110,7 @@ class alignas(64) VerbsReceiveQueue final : public fabric::ReceiveQueue {
   DropCounters drops;  ///< Also those of its connected queues. Writer: the worker.
   std::unique_ptr<ReceiveHardware> hardware;  ///< Null while the device is away.
   QpnTable queues;
+  fabric::PortShares port_shares;
   /// A destroyed queue whose queue pair still exists. Its received messages hold buffers of the
   /// shared receive queue until their completions are polled, and providers discard these
   /// completions with the queue pair.

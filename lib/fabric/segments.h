@@ -59,13 +59,15 @@ struct MessageBudget {
   std::uint32_t left;
 };
 
-/// True if a queue pair that holds `held` mbufs may keep a message of `mbufs` more. It holds no more
-/// than it leaves to others, and the last quarter is for queue pairs without messages, so that silent
-/// peers, few or many, leave a share to peers that answer.
-[[nodiscard]] constexpr bool may_keep(const MessageBudget& budget, std::uint32_t held,
-                                      std::uint32_t mbufs) noexcept {
-  if (held == 0) return mbufs <= budget.left;
-  return held + mbufs + budget.limit / 4 <= budget.left;
+/// True if a queue pair that holds `held` mbufs, to a port for which all queue pairs hold
+/// `held_for_port`, may keep a message of `mbufs` more. The messages to a port hold no more than they
+/// leave to other ports, and a queue pair no more than it leaves to the others of its port. The last
+/// quarter is for ports without messages. So a port that stays silent, with one connection or many,
+/// leaves a share to ports that answer.
+[[nodiscard]] constexpr bool may_keep(const MessageBudget& budget, std::uint32_t held_for_port,
+                                      std::uint32_t held, std::uint32_t mbufs) noexcept {
+  if (held_for_port == 0) return mbufs <= budget.left;
+  return held_for_port + held + mbufs + budget.limit / 4 <= budget.left;
 }
 
 }  // namespace ipoib::fabric

@@ -220,6 +220,7 @@ Status ConnectedControl::set_ready_to_receive(SoftConnectedQueue& q,
   q.ahs.push_back({*ah, attr.path});
   q.known_path = *ah;
   q.set_paths(path_of(*ah, attr.path, 0), kNoPath, Migration::kMigrated);
+  q.requester.port_share = lanes_[q.port.worker()].port_shares.of(attr.path);
   q.peer_qpn = attr.peer_qpn;
   q.mtu = wire::mtu_octets(attr.path_mtu);
   q.min_rnr_timer = attr.min_rnr_timer;

@@ -16,6 +16,7 @@
 #include "drivers/soft/mad_port.h"
 #include "lib/base/result.h"
 #include "lib/fabric/hca.h"
+#include "lib/fabric/port_shares.h"
 #include "lib/fabric/ring_ptr.h"
 
 namespace ipoib::soft {
@@ -70,6 +71,7 @@ class ConnectedControl {
     fabric::RingPtr events;
     std::deque<QueueCommand> unsent{};
     std::unique_ptr<ConnectedPort> port{};
+    fabric::PortShares port_shares{};
     std::deque<std::unique_ptr<SoftConnectedQueue>> closing{};  ///< Until the worker releases them.
   };
 

@@ -200,7 +200,8 @@ class alignas(64) ConnectedPort {
   void on_uc_packet(SoftConnectedQueue& q, rte_mbuf* m, const ConnectedPacket& p) noexcept;
 
   // connected_tx.cc
-  [[nodiscard]] bool may_keep(const SoftConnectedQueue& q, std::uint32_t mbufs) const noexcept;
+  [[nodiscard]] bool may_keep(const SoftConnectedQueue& q, std::uint32_t added,
+                              std::uint32_t mbufs) const noexcept;
   void let_go(SoftConnectedQueue& q, rte_mbuf* message) noexcept;
   [[nodiscard]] bool send(SoftConnectedQueue& q) noexcept;
   [[nodiscard]] bool send_packet(SoftConnectedQueue& q) noexcept;

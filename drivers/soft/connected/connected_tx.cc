@@ -64,6 +64,7 @@ std::uint16_t ConnectedPort::tx_burst(SoftConnectedQueue& q, rte_mbuf** pkts,
     q.count_lost(m->pkt_len);
     drop(m, reason);
   };
+  std::uint32_t added = 0;
   std::uint16_t i = 0;
   for (; i < n; ++i) {
     rte_mbuf* const m = pkts[i];
@@ -77,31 +78,37 @@ std::uint16_t ConnectedPort::tx_burst(SoftConnectedQueue& q, rte_mbuf** pkts,
     }
     if (r.full()) [[unlikely]]
       break;
-    if (!may_keep(q, m->nb_segs)) [[unlikely]] {
+    if (!may_keep(q, added, m->nb_segs)) [[unlikely]] {
       lose(m, Drop::kIbTxBudget);
       continue;
     }
-    r.kept += m->nb_segs;
-    kept_ += m->nb_segs;
+    added += m->nb_segs;
     const std::uint32_t packets = std::max((m->pkt_len + q.mtu - 1) / q.mtu, 1U);
     r.slot(r.tail++) = {.m = m, .first_psn = r.end, .packets = packets};
     r.end = wire::psn_add(r.end, packets);
     q.counters.tx_messages.add(1);
     q.counters.tx_octets.add(m->pkt_len);
   }
-  if (ready && !send(q)) mark_ready(q);
+  if (!ready) [[unlikely]]
+    return i;
+  r.kept += added;
+  kept_ += added;
+  r.port_share->add(added);
+  if (!send(q)) mark_ready(q);
   return i;
 }
 
-/// True if the budget allows the message.
-bool ConnectedPort::may_keep(const SoftConnectedQueue& q, std::uint32_t mbufs) const noexcept {
-  return fabric::may_keep({.limit = config_.kept_mbufs, .left = config_.kept_mbufs - kept_},
-                          q.requester.kept, mbufs);
+/// True if the budget allows the message beside `added` mbufs that are not counted yet.
+bool ConnectedPort::may_keep(const SoftConnectedQueue& q, std::uint32_t added,
+                             std::uint32_t mbufs) const noexcept {
+  return fabric::may_keep({.limit = config_.kept_mbufs, .left = config_.kept_mbufs - kept_ - added},
+                          q.requester.port_share->held() + added, q.requester.kept + added, mbufs);
 }
 
 /// Frees the mbufs of a message that is acknowledged, sent (UC) or lost.
 void ConnectedPort::let_go(SoftConnectedQueue& q, rte_mbuf* message) noexcept {
   q.requester.kept -= message->nb_segs;
+  q.requester.port_share->remove(message->nb_segs);
   kept_ -= message->nb_segs;
   rte_pktmbuf_free(message);
 }

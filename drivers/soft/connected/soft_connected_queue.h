@@ -14,6 +14,7 @@
 #include "drivers/soft/connected/timer_wheel.h"
 #include "lib/base/contract.h"
 #include "lib/fabric/connected.h"
+#include "lib/fabric/port_shares.h"
 #include "lib/wire/gid.h"
 #include "lib/wire/iba.h"
 
@@ -43,6 +44,8 @@ struct Requester {
   std::uint32_t max = 0;   ///< One after the highest PSN ever sent.
   std::uint32_t end = 0;   ///< One after the last PSN of the last slot.
   std::uint32_t kept = 0;  ///< Mbufs of the messages in slots.
+  /// Set before the queue pair can send.
+  std::shared_ptr<fabric::PortShare> port_share;
   /// Segment in which packet `psn` begins; null: not known, search from the first segment.
   rte_mbuf* segment = nullptr;
   std::uint32_t segment_at = 0;
@@ -240,7 +243,7 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
   fabric::AhIndex known_path = fabric::kNoAh;  ///< The path in use, as its events say.
   std::vector<PathHandle> ahs;                 ///< All that the queue may use.
 };
-/// The send queue is allocated separately.
-static_assert(sizeof(SoftConnectedQueue) <= 512);
+/// The send queue is allocated separately. Checks of contracts have members of their own.
+static_assert(sizeof(SoftConnectedQueue) <= 512 || kContractsChecked);
 
 }  // namespace ipoib::soft
