@@ -25,7 +25,7 @@ std::vector<Row> make_rows() {
   const auto add = [&all](Row row) { all.push_back(std::move(row)); };
 
   // Requests for neighbours.
-  const Limits neighbours{.resolved = 99, .found = 99, .joins = 99};
+  const Limits neighbours{.found = 100};
   add({.name = "A3",
        .what = "ARP requests of strangers to all, for the node's address",
        .rate = 1'000'000,
@@ -54,7 +54,7 @@ std::vector<Row> make_rows() {
        .make = solicitations_of_strangers});
 
   // Scans.
-  Limits scans{.resolved = 95, .first_3s = 95, .joins = 99};
+  Limits scans{.resolved = 95, .first_3s = 95, .joins = 100};
   for (const auto& [name, links] :
        std::array<std::pair<const char*, unsigned>, 3>{{{"A5-1", 1}, {"A5-8", 8}, {"A5-32", 32}}}) {
     add({.name = name,
@@ -84,7 +84,7 @@ std::vector<Row> make_rows() {
        }});
 
   // MADs.
-  const Limits mads{.resolved = 99, .joins = 99, .growth = std::size_t{10} << 20};
+  const Limits mads{.growth = std::size_t{10} << 20};
   for (const auto& [name, kind] :
        std::array<std::pair<const char*, MadKind>, 7>{{{"A6-class", MadKind::kUnknownClass},
                                                        {"A6-get", MadKind::kGet},
@@ -103,7 +103,7 @@ std::vector<Row> make_rows() {
   }
 
   // Requests for connections.
-  Limits connections{.resolved = 99, .joins = 99, .peers = 100};
+  Limits connections{.peers = 100};
   const FloodNodeConfig slow{.connected = true, .queue_pair_cost = 1ms};
   add({.name = "A7",
        .what = "acceptable REQs of strangers, 1 ms for each queue pair",
@@ -143,7 +143,7 @@ std::vector<Row> make_rows() {
        .connected_hosts = true,
        .limits = forged,
        .make = [](FloodNode& node, SimHosts&) { return forged_messages(node); }});
-  Limits on_connections{.resolved = 99, .joins = 99, .connected = 100};
+  Limits on_connections{.connected = 100};
   on_connections.least_connections = 4096;
   add({.name = "A8",
        .what = "messages that never end, on 4,096 connections with a path MTU of 256",
@@ -166,7 +166,7 @@ std::vector<Row> make_rows() {
   }
 
   // Packets that the node answers.
-  const Limits answers{.resolved = 99, .joins = 99, .reports = 100, .too_big = 99};
+  const Limits answers{.resolved = 99, .reports = 100, .too_big = 100};
   const auto answered = [&](const char* name, const char* what, auto make) {
     add({.name = name,
          .what = what,
@@ -189,7 +189,7 @@ std::vector<Row> make_rows() {
        .short_rate = 5'000,
        .config = {.multicast_router = true},
        .reports = true,
-       .limits = {.resolved = 99, .joins = 99, .reports = 100},
+       .limits = {.reports = 100},
        .make = igmp_of_one});
   return all;
 }

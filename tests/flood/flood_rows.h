@@ -20,14 +20,14 @@ using Flood = std::function<void()>;
 /// Shares are percent. A share that a row has no limit for is printed only.
 struct Limits {
   std::uint64_t lost_neighbours = 0;
-  double to_cable = 99.9;     ///< Stream from Ethernet.
-  double to_ethernet = 99.9;  ///< Stream from the cable.
-  double resolved = 100;      ///< New hosts reached within 3 s.
-  double first_1s = 0;        ///< New hosts whose first packet arrived within 1 s.
-  double first_3s = 0;        ///< New hosts whose first packet arrived within 3 s.
-  double found = 0;           ///< New Ethernet hosts that find their router within 3 s.
-  double joins = 0;           ///< At the subnet administrator, within 1 s.
-  double reports = 0;         ///< IGMP, within 1 s.
+  double to_cable = 100;     ///< Stream from Ethernet.
+  double to_ethernet = 100;  ///< Stream from the cable.
+  double resolved = 100;     ///< New hosts reached within 3 s.
+  double first_1s = 0;       ///< New hosts whose first packet arrived within 1 s.
+  double first_3s = 0;       ///< New hosts whose first packet arrived within 3 s.
+  double found = 0;          ///< New Ethernet hosts that find their router within 3 s.
+  double joins = 0;          ///< At the subnet administrator, within 1 s.
+  double reports = 0;        ///< IGMP, within 1 s.
   double too_big = 0;
   double peers = 0;  ///< Connections of honest peers within 5 s.
   double commands = 100;
