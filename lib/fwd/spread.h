@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/fabric/ring_mark.h"
+#include "lib/fabric/ring_ptr.h"
 #include "lib/fwd/burst.h"
 #include "lib/fwd/context.h"
 

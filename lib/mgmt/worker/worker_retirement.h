@@ -8,7 +8,7 @@
 #include "lib/base/contract.h"
 #include "lib/fabric/grace.h"
 #include "lib/fabric/retirement.h"
-#include "lib/fabric/ring_mark.h"
+#include "lib/fabric/ring_ptr.h"
 #include "lib/mgmt/worker/worker_set.h"
 
 namespace ipoib::mgmt {
