@@ -66,7 +66,7 @@ GroupTimes MulticastMembership::times() const {
 /// Duplicate address detection of IPv6 may take as long as kListenTime, and set_address() would then
 /// interrupt what is forwarded already.
 void MulticastMembership::start(TimePoint now) {
-  listen(now, 2 * kListenTime);
+  listen(now, 2 * kListenTime, Forwarder::kUnknown);
   note_forwarder(now);
 }
 
@@ -85,14 +85,16 @@ void MulticastMembership::set_address(const std::optional<IpAddr>& address, Time
 Forwarder MulticastMembership::forwarder() const {
   if (config_.forwarder == ForwarderRule::kAlways) return Forwarder::kThis;
   if (other_querier_) return Forwarder::kOther;
-  return listen_until_ ? Forwarder::kUnknown : Forwarder::kThis;
+  return listen_until_ ? meanwhile_ : Forwarder::kThis;
 }
 
 /// Routers that start at the same moment, or that miss the querier at the same moment, would forward
 /// side by side until they hear each other. Version 1 has no election, so that nothing is heard.
-void MulticastMembership::listen(TimePoint now, Duration time) {
-  if (config_.version != MembershipVersion::kV1 && config_.forwarder == ForwarderRule::kQuerier)
-    listen_until_ = now + time;
+void MulticastMembership::listen(TimePoint now, Duration time, Forwarder meanwhile) {
+  if (config_.version == MembershipVersion::kV1 || config_.forwarder == ForwarderRule::kAlways)
+    return;
+  listen_until_ = now + time;
+  meanwhile_ = meanwhile;
 }
 
 void MulticastMembership::end_listening(TimePoint now) {
@@ -106,12 +108,14 @@ void MulticastMembership::note_forwarder(TimePoint now) {
   if (std::exchange(noted_, next) != next) sink_.on_forwarder_change(iface_, family_, next, now);
 }
 
+/// A querier that is missed counts as there until this router takes its place: a stranger that poses
+/// as the querier of one link, and falls silent, must not stop what this node forwards to others.
 void MulticastMembership::start_queries(TimePoint now) {
+  listen(now, kListenTime, other_querier_ ? Forwarder::kOther : Forwarder::kUnknown);
   other_querier_.reset();
   robustness_ = config_.robustness;
   query_interval_ = config_.query_interval;
   startup_left_ = robustness_;
-  listen(now, kListenTime);
   send_general_query(now);
 }
 
@@ -318,8 +322,8 @@ void MulticastMembership::update_entry(Groups::iterator it, TimePoint now) {
 void MulticastMembership::tick(TimePoint now) {
   end_listening(now);
   if (other_querier_ && other_until_ <= now) {
-    other_querier_.reset();
     if (address_) start_queries(now);
+    other_querier_.reset();
     note_forwarder(now);
   }
   if (general_at_ && *general_at_ <= now) send_general_query(now);
@@ -337,7 +341,7 @@ std::optional<TimePoint> MulticastMembership::next_deadline() const {
 
 QuerierState MulticastMembership::querier_state(TimePoint now) const {
   QuerierState state{other_querier_ ? other_querier_ : address_, other_querier_.has_value(),
-                     forwarder()};
+                     listen_until_ ? Forwarder::kUnknown : forwarder()};
   if (state.querier) state.age = now - queried_at_;
   return state;
 }

@@ -148,7 +148,7 @@ class MulticastMembership {
   void on_query(const wire::IpAddr& from, const wire::MembershipQuery& query, TimePoint now);
   void elect(const wire::IpAddr& from, const wire::MembershipQuery& query, TimePoint now);
   void assert_role(TimePoint now);
-  void listen(TimePoint now, Duration time);
+  void listen(TimePoint now, Duration time, Forwarder meanwhile);
   void end_listening(TimePoint now);
   void note_forwarder(TimePoint now);
   void lower_timers(const wire::MembershipQuery& query, TimePoint now);
@@ -187,6 +187,7 @@ class MulticastMembership {
   TimePoint queried_at_{};  ///< Latest general query of this router, or query of the other.
   TimePoint assert_after_ = TimePoint::min();  ///< See assert_role().
   std::optional<TimePoint> listen_until_;      ///< See kListenTime.
+  Forwarder meanwhile_ = Forwarder::kUnknown;  ///< forwarder() until then.
   Forwarder noted_ = Forwarder::kThis;         ///< forwarder() as the sink knows it.
   unsigned startup_left_ = 0;
   std::optional<TimePoint> general_at_;

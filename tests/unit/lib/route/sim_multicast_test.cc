@@ -346,6 +346,52 @@ TEST(MulticastLife, P06_OneOfTwoThatMissTheQuerierTakesOver) {
   EXPECT_EQ(copies(sim, kGroups4[0], kSources4[0]), 1U);
 }
 
+// The routers miss the querier of one link seconds before that of the other link, because the
+// querier came up on them at different times. The one that takes over does not stop again.
+TEST(MulticastLife, P06_ARouterThatTookOverForwardsOnWhenItMissesTheQuerierOfTheOtherLink) {
+  MembershipConfig config;
+  config.query_interval = seconds(10);
+  config.query_response_interval = seconds(2);
+  for (const InterfaceId late : {InterfaceId{0}, InterfaceId{1}}) {
+    SimMulticast sim{16, 3, kLinks, config};
+    sim.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3).want(kGroups4[0], {true, {}});
+    sim.routers[0]->control.link_down(late, sim.now);
+    sim.run(seconds(5));
+    sim.routers[0]->control.link_up(late, sim.now);
+    sim.run(seconds(60));
+    ASSERT_EQ(copies(sim, kGroups4[0], kSources4[0]), 1U);
+    sim.routers[0]->alive = false;
+    for (int i = 0; i < 250 && copies(sim, kGroups4[0], kSources4[0]) == 0; ++i)
+      sim.run(milliseconds(100));
+    for (int i = 0; i < 250; ++i) {
+      ASSERT_EQ(copies(sim, kGroups4[0], kSources4[0]), 1U) << "link " << late << ", " << i;
+      sim.run(milliseconds(100));
+    }
+  }
+}
+
+// A stranger poses as the querier of the shortest interval, and falls silent, again and again.
+TEST(MulticastLife, P06_AStrangerOnOneLinkDoesNotStopWhatIsForwarded) {
+  for (const InterfaceId link : {InterfaceId{0}, InterfaceId{1}}) {
+    SimMulticast sim{17, 1, kLinks};
+    SimHost& host = sim.add_host(0, IpFamily::kIpv4, MembershipVersion::kV3);
+    host.want(kGroups4[0], {true, {}});
+    sim.run(seconds(10));
+    const MulticastMembership& victim = *sim.routers[0]->control.membership(link, IpFamily::kIpv4);
+    unsigned forged = 0;
+    for (int i = 0; i < 600; ++i) {
+      if (victim.forwarder() == Forwarder::kThis && ++forged != 0)
+        sim.transmit(link,
+                     wire::make_igmp(ip("10.0.0.0"), wire::MembershipQuery{.robustness = 1,
+                                                                           .interval = seconds(1)}),
+                     nullptr);
+      sim.run(milliseconds(100));
+      ASSERT_EQ(copies(sim, kGroups4[0], kSources4[0]), 1U) << "link " << link << ", " << i;
+    }
+    EXPECT_GE(forged, 5U);
+  }
+}
+
 // A router that starts beside the querier hears it at once.
 TEST(MulticastLife, P06_ARouterThatStartsBesideTheQuerierStopsAtOnce) {
   SimMulticast sim{9, 2, kLinks};
