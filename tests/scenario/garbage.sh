@@ -15,7 +15,7 @@ steady() {
 }
 link_before=$(steady a)$(steady b)
 
-in_host a ping -q -i 0.02 -w 8 "$(host_address b)" >"$LAB_DIR/ping" &
+in_host a ping -q -i 0.02 -c 400 -W 5 "$(host_address b)" >"$LAB_DIR/ping" &
 pinger=$!
 LAB_PIDS+=("$pinger")
 sent=$(in_host fabric python3 "$(dirname "$0")/send_garbage.py" br0 1 "$(link_field a qpn)")

@@ -47,7 +47,7 @@ capture_begin b "$capture"
 ping_all a "$(host_address b)"
 invalid() { cli a "show link json" | json 'd[0]["counters"]["arp_invalid"]'; }
 before=$(($(invalid) + $(all_drops a)))
-in_host a ping -q -i 0.02 -w 5 "$(host_address b)" >"$LAB_DIR/ping" &
+in_host a ping -q -i 0.02 -c 250 -W 5 "$(host_address b)" >"$LAB_DIR/ping" &
 pinger=$!
 LAB_PIDS+=("$pinger")
 sent=$(in_host fabric python3 "$(dirname "$0")/ibarp_faults.py" packets br0 1 "$(link_field a qpn)" \
