@@ -142,8 +142,8 @@ SEEDS = {
                     + [TURN] * 3,
     "lines": FORWARD + line("show neigh json") + line("set fwd rxonly") + line("link down ib0")
              + ping(HOST1, HOST2) + line("link up ib0") + line("route add 10.6.0.0/16 via 10.0.0.2"),
-    "shown": FORWARD + [x for what in ("link", "port", "hca", "route", "group", "connection", "mroute",
-                                       "drops", "worker", "sa", "fwd stats", "port xstats all")
+    "shown": FORWARD + [x for what in ("link", "port", "hca", "route", "group", "querier", "connection",
+                                       "mroute", "drops", "worker", "sa", "fwd stats", "port xstats all")
                         for x in line("show " + what)],
     "asked": FORWARD + [REQUEST, 0x0d, 0],
     "flushed": FORWARD + [HOLD, 6, REQUEST, 0x09, 0] + ping(HOST1, HOST2) + WORK,

@@ -261,6 +261,44 @@ TEST_F(NodeTest, P06_TheLimitOfGroupsIsThatOfTheConfiguration) {
   EXPECT_EQ(built->faces.stats.totals().membership_refused.at("groups"), 10U);
 }
 
+// A node that is a multicast router on its port only, as the election goes on.
+TEST_F(NodeTest, P06_TheQueriersOfItsLinksAreListed) {
+  NodeConfig c = config();
+  c.ports[0].ip.multicast_router = true;
+  const auto built = build(c);
+  ASSERT_NE(built, nullptr);
+  NodeParts& parts = *built->parts;
+  built->runner.start();
+  const auto row = [&] {
+    const auto rows = built->faces.view.queriers("eth0");
+    EXPECT_EQ(rows.size(), 2U);
+    EXPECT_EQ(built->faces.view.queriers("").size(), 2U) << "the link is no multicast router's";
+    EXPECT_TRUE(built->faces.view.queriers("ib0").empty());
+    EXPECT_FALSE(rows.back().v4);
+    return rows.front();
+  };
+  EXPECT_EQ(row().role, "none") << "the port is down";
+  EXPECT_EQ(row().querier, std::nullopt);
+  parts.multicast->update_state(parts.now());  // It is up.
+  EXPECT_EQ(row().iface, "eth0");
+  EXPECT_TRUE(row().v4);
+  EXPECT_EQ(row().querier, wire::IpAddr::v4(kPortIp));
+  EXPECT_EQ(row().role, "self");
+  EXPECT_EQ(row().forwarder, "listening");
+  parts.multicast->router().tick(parts.now() + route::MulticastMembership::kListenTime);
+  EXPECT_EQ(row().forwarder, "self");
+  msg::Up up{};
+  up.kind = msg::Up::Kind::kMembership;
+  up.iface = parts.interfaces.find("eth0")->control->id();
+  up.mbuf = test::mbuf_of(parts.buffers.on(0),
+                          wire::make_igmp(wire::IpAddr::v4(kPortIp - 1), wire::MembershipQuery{}));
+  parts.punt->handle(up);
+  EXPECT_EQ(row().querier, wire::IpAddr::v4(kPortIp - 1));
+  EXPECT_EQ(row().role, "other");
+  EXPECT_EQ(row().forwarder, "other");
+  EXPECT_LT(row().age, std::chrono::minutes(1));
+}
+
 // The port's solicited-node group and a group of its configuration, at once and in answer to a
 // query that a worker has passed on.
 TEST_F(NodeTest, P06_OwnGroupsAreReportedToTheRoutersOfAPort) {
