@@ -142,6 +142,7 @@ void BroadcastMembership::on_created(const wire::Gid& mgid, TimePoint now) {
 void BroadcastMembership::on_deleted(const wire::Gid& mgid, TimePoint now) {
   if (state_ != State::kMember || mgid != group_) return;
   ++counters_.group_reports;
+  deleted_ = true;
   ask_again(now);
 }
 
@@ -293,10 +294,7 @@ void BroadcastMembership::on_answer(const sa::Outcome& outcome, TimePoint now) {
   if (!outcome) {
     if (says_absent(outcome.error()) && look_further(now)) return;
     on_failure(outcome.error(), now);
-    if (sa_says_no(outcome.error())) {
-      search_anew();
-      owner_.on_lost(now);
-    }
+    if (sa_says_no(outcome.error())) on_denied(now);
     return try_later(now);
   }
   creating_ = false;
@@ -307,6 +305,8 @@ void BroadcastMembership::on_answer(const sa::Outcome& outcome, TimePoint now) {
     return try_later(now);
   }
   state_ = State::kMember;
+  denied_.reset();
+  deleted_ = false;
   reason_.clear();
   if (unanswered_) {
     try_later(now);
@@ -317,6 +317,14 @@ void BroadcastMembership::on_answer(const sa::Outcome& outcome, TimePoint now) {
   }
   check_.start(group_, port_, now);
   owner_.on_membership_changed(now);
+}
+
+/// A subnet manager that has just started may not have created its groups yet. Unless the SA reported
+/// the deletion, the link is lost only if the SA still denies the group after the first back-off.
+void BroadcastMembership::on_denied(TimePoint now) {
+  search_anew();
+  if (!denied_) denied_ = now;
+  if (deleted_ || now - *denied_ >= config_.join_backoff_min / 2) owner_.on_lost(now);
 }
 
 /// An SA that is silent or busy may recover soon: a member stays one. An SA that refuses does not

@@ -86,6 +86,7 @@ class BroadcastMembership {
   void on_answer(const sa::Outcome& outcome, TimePoint now);
   Status accept(const sa::Reply& reply, TimePoint now);
   Status use_found(wire::McMemberRecord& record) const;
+  void on_denied(TimePoint now);
   void on_failure(const sa::Failure& failure, TimePoint now);
   void on_forgotten(TimePoint now);
   void try_later(TimePoint now);
@@ -105,12 +106,14 @@ class BroadcastMembership {
   MembershipCheck check_;  ///< In state kMember.
   State state_ = State::kIdle;
   std::string reason_;
-  std::uint8_t scope_ = 2;      ///< Scope being tried, or joined.
-  bool creating_ = false;       ///< The next request may create the group.
-  bool sa_registered_ = false;  ///< The SA may count this port as a member.
-  wire::Gid port_;              ///< GID of that membership; valid with sa_registered_.
-  wire::Gid group_;             ///< MGID of that membership; valid with sa_registered_.
-  bool unanswered_ = false;     ///< The latest search of `finder_` failed.
+  std::uint8_t scope_ = 2;           ///< Scope being tried, or joined.
+  bool creating_ = false;            ///< The next request may create the group.
+  bool sa_registered_ = false;       ///< The SA may count this port as a member.
+  wire::Gid port_;                   ///< GID of that membership; valid with sa_registered_.
+  wire::Gid group_;                  ///< MGID of that membership; valid with sa_registered_.
+  bool deleted_ = false;             ///< The SA has reported the deletion of the group.
+  std::optional<TimePoint> denied_;  ///< First denial since the port was a member.
+  bool unanswered_ = false;          ///< The latest search of `finder_` failed.
   sa::TransactionId transaction_ = sa::kNoTransaction;
   TimePoint began_{};  ///< Latest attempt.
   Duration backoff_{};

@@ -86,6 +86,45 @@ TEST_F(BroadcastDeleted, U43_LostReportIsMadeUpForWithinFiveSeconds) {
   expect_down();
 }
 
+/// A subnet manager that restarts may create its groups after it requested reregistration. Several
+/// events may come with that.
+TEST_F(BroadcastDeleted, U43_BriefDenialAfterAReregistrationKeepsNeighboursAndGroups) {
+  bring_up();
+  remove_group();
+  sim.on_port_event(fabric::PortEvent::kSmChange, 150ms);
+  sim.on_port_event(fabric::PortEvent::kClientReregister, 150ms);
+  EXPECT_EQ(sim.link.state(), State::kJoining);
+  EXPECT_NE(sim.link.reason().find(kAbsence), std::string::npos) << sim.link.reason();
+  EXPECT_TRUE(sim.sink.valid(ip(kPeer)));
+  create_group();
+  sim.run_for(3s);
+  EXPECT_EQ(sim.link.state(), State::kUp);
+  EXPECT_TRUE(sim.sink.valid(ip(kPeer)));
+  EXPECT_EQ(row(kGroup).state, "member");
+  EXPECT_EQ(requests(wire::Method::kDelete), 0);
+}
+
+TEST_F(BroadcastDeleted, U43_SecondDenialAfterAReregistrationTakesTheLinkDown) {
+  bring_up();
+  remove_group();
+  sim.on_port_event(fabric::PortEvent::kClientReregister, 2s);
+  expect_down();
+}
+
+/// Each link that was up has its own grace.
+TEST_F(BroadcastDeleted, U43_GraceBeginsAgainAfterEachMembership) {
+  bring_up();
+  for (int i = 0; i < 3; ++i) {
+    remove_group();
+    sim.on_port_event(fabric::PortEvent::kClientReregister, 300ms);
+    ASSERT_EQ(sim.link.state(), State::kJoining);
+    create_group();
+    sim.run_for(3s);
+    ASSERT_EQ(sim.link.state(), State::kUp);
+    EXPECT_TRUE(sim.sink.valid(ip(kPeer))) << i;
+  }
+}
+
 TEST_F(BroadcastDeleted, U43_WithoutReportsTheGroupIsFoundWithTheUsualBackoff) {
   lose_group();
   sim.run_for(1min);

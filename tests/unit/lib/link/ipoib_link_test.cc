@@ -278,7 +278,7 @@ TEST(IpoibLink, U43_GroupLostByTheSaTakesTheLinkDownUntilAnotherIsThere) {
   SimIpoibLink sim;
   const auto peer = sim.bring_up_with_peer();
   sim.sa.join_status = static_cast<std::uint16_t>(wire::MadStatus::kSaInsufficientComponents);
-  sim.on_port_event(fabric::PortEvent::kClientReregister, 1s);
+  sim.on_port_event(fabric::PortEvent::kClientReregister, 3s);
   EXPECT_EQ(sim.link.state(), State::kJoining);
   EXPECT_FALSE(sim.sink.valid(ip("10.0.0.2")));
 
