@@ -28,7 +28,8 @@ void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
   // The SA may have lost this port, or know it by another address.
   membership_.ask_again(now);
   groups_->rejoin(now);
-  if (ip_.ready()) traps_.renew(now);
+  // A link without a broadcast group waits for the report of its creation.
+  if (ip_.ready() || membership_.state() == BroadcastMembership::State::kJoining) traps_.renew(now);
   paths_.refresh_all(now);
   // The link-layer address has changed, or leads elsewhere. It is announced when the SA knows it,
   // because the hosts will query the SA. Addresses that depend on it restart.

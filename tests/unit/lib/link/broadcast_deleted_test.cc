@@ -6,6 +6,7 @@
 #include <chrono>
 #include <string>
 
+#include "lib/sa/sa_mad.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/notice.h"
 #include "tests/support/logged.h"
@@ -177,6 +178,23 @@ TEST_F(BroadcastDeleted, U43_GroupWithAnMtuBeyondThePortTakesTheLinkDown) {
   EXPECT_NE(sim.link.reason().find("larger than the port's"), std::string::npos);
   EXPECT_FALSE(sim.sink.valid(ip(kPeer)));
   EXPECT_TRUE(sim.actions.attached.empty());
+}
+
+/// An administrator that restarts reports nothing to a port that has not subscribed again.
+TEST_F(BroadcastDeleted, U43_LinkThatIsDownSubscribesAgainAfterAReregistration) {
+  lose_group();
+  unsigned subscriptions = 0;
+  sim.meddle = [&](fabric::ReceivedMad& answer) {
+    const auto mad = *wire::read<wire::SaMad>(answer.bytes);
+    subscriptions +=
+        mad.hdr.mad.attr_id.host() == static_cast<std::uint16_t>(wire::Attr::kInformInfo);
+    return true;
+  };
+  sim.run_for(500ms);
+  ASSERT_EQ(subscriptions, 0U);
+  sim.on_port_event(fabric::PortEvent::kClientReregister, 500ms);
+  EXPECT_EQ(sim.link.state(), State::kJoining);
+  EXPECT_GE(subscriptions, 2U);
 }
 
 TEST_F(BroadcastDeleted, U43_ReportsOfOtherGroupsAskNothing) {
