@@ -183,6 +183,18 @@ void check_sidr_servers(const Draft& draft, Report& report) {
   services.check(report);
 }
 
+/// Two queue pairs of an HCA never have the same QPN, and a device of verbs gives it to one at most.
+void check_qpns(const Draft& draft, Report& report) {
+  Unique<std::pair<std::string, std::uint32_t>> qpns{"QPN"};
+  for (const auto& link : draft.links) {
+    const auto& l = link.value;
+    if (!l.qpn || !link.good("hca") || !link.good("qpn")) continue;
+    qpns.add({l.hca, *l.qpn}, fmt::format("{:#x} of {}", *l.qpn, l.hca), link.path + ".qpn",
+             link.at("qpn"));
+  }
+  qpns.check(report);
+}
+
 /// Links of both dialects in one partition would share its broadcast group: each would drop the
 /// packets of the other, and take the port out of the group when it stops.
 void check_partitions(const Draft& draft, Report& report) {
@@ -229,6 +241,7 @@ void check_query_times(const Placed<E>& entry, Report& report) {
 void check_links(const Draft& draft, Report& report) {
   for (const auto& port : draft.ports) check_query_times(port, report);
   check_sidr_servers(draft, report);
+  check_qpns(draft, report);
   check_partitions(draft, report);
   for (const auto& link : draft.links) {
     check_all_nodes(link, report);

@@ -317,6 +317,11 @@ const std::vector<Case> kCases = {
      "[link.ib2]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\nsidr-server = true\npkey = 0x8001\n",
      {"t.toml:24:15: link.ib2.sidr-server: duplicate SIDR service 0x0200000000000806 of soft0 in "
       "partition 0x8001, first used by link.ib1.sidr-server (line 19)"}},
+    {"qpn_of_two_links",
+     "[link.ib1]\nhca = \"soft0\"\npkey = 0x8001\nqpn = 0x48\n"
+     "[link.ib2]\nhca = \"soft0\"\nqpn = 0x48\n",
+     {"t.toml:22:7: link.ib2.qpn: duplicate QPN 0x48 of soft0, first used by link.ib1.qpn (line "
+      "19)"}},
     {"dialects_of_a_partition",
      "[link.ib1]\nhca = \"soft0\"\ndialect = \"ibarp2001\"\n",
      {"t.toml:18:11: link.ib1.dialect: invalid value \"ibarp2001\", allowed: \"rfc4391\", that of "
