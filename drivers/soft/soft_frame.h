@@ -47,11 +47,9 @@ class Pattern {
   }
   /// True if it matches nothing.
   [[nodiscard]] constexpr bool is_empty() const noexcept { return (value_ & ~mask_) != 0; }
-  /// Writes eight octets of each.
-  void put(void* mask, void* value) const noexcept {
-    std::memcpy(mask, &mask_, sizeof(mask_));
-    std::memcpy(value, &value_, sizeof(value_));
-  }
+  /// Both in memory order.
+  [[nodiscard]] constexpr std::uint64_t mask() const noexcept { return mask_; }
+  [[nodiscard]] constexpr std::uint64_t value() const noexcept { return value_; }
 
  private:
   std::uint64_t mask_;  ///< Both in memory order, as they are compared.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -27,6 +28,17 @@ class Octets16 {
   [[nodiscard]] static Octets16 read(const void* octets) noexcept {
     Octets16 piece;
     std::memcpy(&piece.all_, octets, kSize);
+    return piece;
+  }
+  /// From registers: a load of sixteen octets would wait for stores of eight. Both words in memory
+  /// order.
+  [[nodiscard]] static Octets16 of(std::uint64_t first, std::uint64_t second) noexcept {
+    Octets16 piece;
+#if defined(__SSE4_1__)
+    piece.all_ = _mm_set_epi64x(static_cast<long long>(second), static_cast<long long>(first));
+#else
+    piece.all_ = {first, second};
+#endif
     return piece;
   }
   /// True if no octet differs from `value` where a bit of `mask` is set.
@@ -77,26 +89,18 @@ struct UdHeaders {
 class UdPattern {
  public:
   /// Matches nothing: the pieces disagree about an octet that both have.
-  UdPattern() noexcept {
-    Image mask{};
-    Image value{};
-    mask[UdHeaders::kTailAt] = std::byte{0xff};
-    *this = {mask, value};
-    value[UdHeaders::kTailAt] = std::byte{0xff};
-    tail_value_ = Octets16::read(&value[UdHeaders::kTailAt]);
-  }
+  UdPattern() noexcept
+      : head_mask_{head(0, kCommon)},
+        head_value_{head(0, 0)},
+        tail_mask_{tail(kCommon, {})},
+        tail_value_{tail(kCommon, {})} {}
   /// `link` applies from the EtherType on, `transport` from the BTH on. Shape: neither is empty.
-  UdPattern(const Pattern& link, const Pattern& transport, wire::Be32 qkey) noexcept {
+  UdPattern(const Pattern& link, const Pattern& transport, wire::Be32 qkey) noexcept
+      : head_mask_{head(link.mask() | kReserved, transport.mask())},
+        head_value_{head(link.value(), transport.value())},
+        tail_mask_{tail(transport.mask(), wire::Be32{0xffff'ffff})},
+        tail_value_{tail(transport.value(), qkey)} {
     expects([&] { return !link.is_empty() && !transport.is_empty(); }, "patterns that match");
-    Image mask{};
-    Image value{};
-    link.put(&mask[UdHeaders::kHeadAt], &value[UdHeaders::kHeadAt]);
-    transport.put(&mask[kLocalHeadLen], &value[kLocalHeadLen]);
-    constexpr std::size_t kQkeyAt = kLocalHeadLen + offsetof(UdWords, qkey);
-    std::memset(&mask[kQkeyAt], 0xff, sizeof(qkey));
-    std::memcpy(&value[kQkeyAt], &qkey, sizeof(qkey));
-    mask[sizeof(EthHdr) + offsetof(wire::Lrh, resv_pktlen)] = std::byte{0xf8};
-    *this = {mask, value};
   }
   [[nodiscard]] bool matches(const UdHeaders& headers) const noexcept {
     return headers.head.matches(head_mask_, head_value_) &&
@@ -104,12 +108,23 @@ class UdPattern {
   }
 
  private:
-  using Image = std::array<std::byte, UdHeaders::kEnd>;  ///< Octets of the frame.
-  UdPattern(const Image& mask, const Image& value) noexcept
-      : head_mask_{Octets16::read(&mask[UdHeaders::kHeadAt])},
-        head_value_{Octets16::read(&value[UdHeaders::kHeadAt])},
-        tail_mask_{Octets16::read(&mask[UdHeaders::kTailAt])},
-        tail_value_{Octets16::read(&value[UdHeaders::kTailAt])} {}
+  static_assert(std::endian::native == std::endian::little);
+  /// The fifth octet of the BTH, which both pieces have.
+  static constexpr std::uint64_t kCommon = 0xffULL << 32;
+  /// Among the octets from the EtherType on: the bits of the LRH before the packet's length.
+  static constexpr std::uint64_t kReserved =
+      0xf8ULL << 8 * (sizeof(EthHdr) + offsetof(wire::Lrh, resv_pktlen) - UdHeaders::kHeadAt);
+
+  /// `link`: eight octets from the EtherType on, `transport`: from the BTH on. Memory order.
+  static Octets16 head(std::uint64_t link, std::uint64_t transport) noexcept {
+    static_assert(UdHeaders::kHeadAt + 8 + 2 == kLocalHeadLen);
+    return Octets16::of(link, transport << 16);
+  }
+  static Octets16 tail(std::uint64_t transport, wire::Be32 qkey) noexcept {
+    static_assert(UdHeaders::kTailAt == kLocalHeadLen + 4);
+    static_assert(UdHeaders::kTailAt + 8 == kLocalHeadLen + offsetof(UdWords, qkey));
+    return Octets16::of(transport >> 32, std::bit_cast<std::uint32_t>(qkey));
+  }
 
   Octets16 head_mask_;
   Octets16 head_value_;

@@ -2,7 +2,8 @@
 // The software HCA on a cable of rings, with packets of 64 octets of IP: it receives a burst and
 // delivers it to its queue pair, or it sends a burst. cable_* measure the cost of the rings and of
 // the benchmark itself, to be subtracted. passed_receive: one worker reads the frames, and passes them
-// to another one, whose queue pair they are for; both run on this CPU.
+// to another one, whose queue pair they are for; both run on this CPU. mixed_receive: each second
+// frame is for another queue pair, of the same worker or of another one.
 #include <array>
 #include <memory>
 #include <span>
@@ -98,8 +99,8 @@ class Bench {
   std::vector<fabric::AhIndex> ahs_;
 };
 
-std::vector<std::byte> soft_frame(bool global) {
-  wire::UdSpec spec{.dlid = kLid, .slid = 9, .dest_qp = kQpn, .src_qp = 0x49, .qkey = kQkey};
+std::vector<std::byte> soft_frame(bool global, std::uint32_t qpn = kQpn) {
+  wire::UdSpec spec{.dlid = kLid, .slid = 9, .dest_qp = qpn, .src_qp = 0x49, .qkey = kQkey};
   if (global) {
     const auto prefix = wire::kDefaultGidPrefix;
     spec.grh = wire::GrhSpec{wire::Gid::of(prefix, 2), wire::Gid::of(prefix, 1)};
@@ -162,6 +163,32 @@ void passed_receive(benchmark::State& state) {
   });
 }
 
+void mixed_receive(benchmark::State& state) {
+  const auto worker = static_cast<unsigned>(state.range(0));
+  Bench bench{state.range(1) != 0, worker};
+  fabric::UdQueue* const own = bench.hca_->create_ud_queue({.worker = 0}).value();
+  if (!bench.hca_->set_qkey(*own, kQkey)) throw std::runtime_error("no Q_Key");
+  const std::array frames{soft_frame(false), soft_frame(false, own->qpn())};
+  for (std::size_t n = 0; n < kBurst; ++n)
+    rte_ring_sp_enqueue(bench.cable_.in, bench.packet(frames[n % 2]));
+  const auto poll = bench.hca_->poll_function();
+  std::array<rte_mbuf*, kBurst> pkts;
+  std::array<rte_mbuf*, kBurst> mixed;
+  const PerPacket counters{state, kBurst};
+  for (auto _ : state) {
+    for (unsigned i = 0; i <= worker; ++i) poll(*bench.hca_, i, kBurst);
+    const std::uint16_t half = bench.queue_->rx_burst(pkts.data(), kBurst);
+    if (half != kBurst / 2 || own->rx_burst(&pkts[half], kBurst / 2) != half) {
+      state.SkipWithError("packets were lost");
+      break;
+    }
+    reset(pkts, RTE_PKTMBUF_HEADROOM, frames[0].size());
+    for (std::size_t n = 0; n < kBurst; ++n) mixed[n] = pkts[n / 2 + n % 2 * half];
+    rte_ring_sp_enqueue_bulk(bench.cable_.in, reinterpret_cast<void**>(mixed.data()), kBurst,
+                             nullptr);
+  }
+}
+
 template <class SendBurst>
 void send(benchmark::State& state, Bench& bench, SendBurst&& put) {
   const std::array<std::byte, kPayload> payload{};
@@ -203,6 +230,7 @@ BENCHMARK(soft_receive)
 BENCHMARK(passed_receive)
     ->ArgNames({"packets", "icrc"})
     ->ArgsProduct({{kHot, kWarm, kCold}, {0, 1}});
+BENCHMARK(mixed_receive)->ArgNames({"worker", "icrc"})->ArgsProduct({{0, 1}, {0, 1}});
 BENCHMARK(cable_send)->ArgName("packets")->Arg(kHot)->Arg(kWarm)->Arg(kCold);
 BENCHMARK(soft_send)->ArgNames({"packets", "icrc"})->ArgsProduct({{kHot, kWarm, kCold}, {0, 1}});
 
