@@ -44,7 +44,7 @@ struct RxFrame {
 };
 
 /// Consecutive packets of the fast path, stripped, whose ICRCs are not verified yet. They lie where
-/// their frames were.
+/// their frames were. Frames for other workers may lie between them.
 struct UdFastRun {
   /// Consecutive packets for one queue pair.
   struct QpSpan {
@@ -53,9 +53,10 @@ struct UdFastRun {
   };
   rte_mbuf** pkts = nullptr;
   rte_mbuf** burst = nullptr;  ///< The first frame that came with them.
-  /// Octets that the ICRC of each frame of the burst covers, unless ICRCs are off.
-  const wire::Covered* covered = nullptr;
-  std::size_t n = 0;  ///< Set when the run ends.
+  /// Octets that the ICRC of each frame of the burst covers. Null: ICRCs are off.
+  wire::Covered* covered = nullptr;
+  std::size_t n = 0;      ///< Set when the run ends.
+  std::size_t holes = 0;  ///< Null places among the packets, of frames for other workers.
   std::size_t nb_spans = 0;
   SoftUdQueue* queue = nullptr;                  ///< Queue pair of the last span.
   std::array<QpSpan, UdDatapath::kBurst> spans;  ///< All spans except the last.
@@ -67,6 +68,31 @@ struct UdFastRun {
       spans[nb_spans++] = {queue, at};
     }
     queue = to;
+  }
+  /// The frame at `at` does not belong to the run, which goes on behind it.
+  void leave_out(rte_mbuf** at) noexcept {
+    if (at == pkts) {
+      ++pkts;
+    } else {
+      *at = nullptr;
+      ++holes;
+    }
+  }
+  /// Keeps the packets for which `keeps` is true of their number, in order.
+  template <class Keeps>
+  void keep(Keeps&& keeps) noexcept {
+    wire::Covered* const ranges = covered != nullptr ? covered + (pkts - burst) : nullptr;
+    std::size_t kept = 0;
+    std::size_t next_span = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (next_span < nb_spans && spans[next_span].end == i) spans[next_span++].end = kept;
+      if (!keeps(i)) continue;
+      if (ranges != nullptr) ranges[kept] = ranges[i];
+      pkts[kept++] = pkts[i];
+    }
+    // A span may end with the run, if the frame behind turned to another queue pair.
+    if (next_span < nb_spans) spans[next_span].end = kept;
+    n = kept;
   }
 };
 
@@ -394,7 +420,7 @@ void UdDatapath::sort(RxBurst& rx, const RxTable& table, Origin origin,
   UdFastRun run;
   run.pkts = run.burst = rx.frames.data();
   std::array<wire::Covered, kBurst> covered;
-  run.covered = covered.data();
+  if (config_.icrc) run.covered = covered.data();
   UdFastPath fast_path{table, config_.worker, run};
   Takers takers;
   const bool icrc = config_.icrc;
@@ -426,7 +452,7 @@ void UdDatapath::sort(RxBurst& rx, const RxTable& table, Origin origin,
     if (config_.rings != nullptr)
       if (const UdWords* const ud = fast_path.local_headers(f.bytes); ud != nullptr)
         if (const unsigned worker = worker_of(*ud, table); worker != config_.worker) {
-          end_run(run, at);
+          run.leave_out(at);
           pass_on(m, worker);
           continue;
         }
@@ -501,6 +527,10 @@ inline void UdDatapath::end_run(UdFastRun& run, rte_mbuf** end) noexcept {
 
 /// Delivers the packets to their queue pairs, except packets with a wrong ICRC.
 [[gnu::noinline]] void UdDatapath::deliver(UdFastRun& run) noexcept {
+  if (run.holes != 0) [[unlikely]] {
+    run.keep([&run](std::size_t i) { return run.pkts[i] != nullptr; });
+    run.holes = 0;
+  }
   if (config_.icrc) verify(run);
   std::size_t begin = 0;
   for (std::size_t i = 0; i < run.nb_spans; begin = run.spans[i++].end)
@@ -521,19 +551,10 @@ inline void UdDatapath::verify(UdFastRun& run) noexcept {
   }
   if (differences == 0) [[likely]]
     return;
-  std::size_t kept = 0;
-  std::size_t next_span = 0;
-  for (std::size_t i = 0; i < run.n; ++i) {
-    if (next_span < run.nb_spans && run.spans[next_span].end == i)
-      run.spans[next_span++].end = kept;
-    if (icrcs[i] == 0)
-      run.pkts[kept++] = run.pkts[i];
-    else
-      drop(run.pkts[i], Drop::kIbIcrc);
-  }
-  // A span may end with the run, if the frame behind turned to another queue pair.
-  if (next_span < run.nb_spans) run.spans[next_span].end = kept;
-  run.n = kept;
+  run.keep([&](std::size_t i) {
+    if (icrcs[i] != 0) drop(run.pkts[i], Drop::kIbIcrc);
+    return icrcs[i] == 0;
+  });
 }
 
 /// Passes the frame to the connected port. Without one, drops it for the reason that

@@ -5,6 +5,8 @@
 #include <rte_cycles.h>
 
 #include <array>
+#include <random>
+#include <vector>
 
 #include "tests/support/soft_fixture.h"
 
@@ -157,6 +159,42 @@ TEST_F(SoftWorkers, P14_PassedFramesStayInOrderAmongThoseOfTheReader) {
   }
   EXPECT_EQ(got[0], lengths[0]);
   EXPECT_EQ(got[1], lengths[1]);
+}
+
+// The reader verifies the packets of its own queue pairs together, across frames for the other.
+TEST_F(SoftWorkers, P14_MixedBurstsKeepTheOrderOfEachQueuePair) {
+  constexpr std::size_t kLengths = 16;
+  const std::array<fabric::UdQueue*, 3> queues{node_.queue, &add_link(0), other_};
+  std::array<std::array<Bytes, kLengths>, 3> frames;
+  for (std::size_t to = 0; to < queues.size(); ++to)
+    for (std::size_t i = 0; i < kLengths; ++i)
+      frames[to][i] = unicast_frame(queues[to]->qpn(), 20 + 4 * i);
+  std::mt19937 random{4393};
+  std::array<std::vector<std::size_t>, 3> sent, got;
+  std::uint64_t bad = 0;
+  for (int burst = 0; burst < 500; ++burst) {
+    for (auto n = 1 + random() % 64; n-- > 0;) {
+      const std::size_t to = random() % queues.size();
+      const std::size_t i = random() % kLengths;
+      Bytes frame = frames[to][i];
+      if (random() % 8 == 0) {
+        frame.back() ^= std::byte{1};
+        ++bad;
+      } else {
+        sent[to].push_back(20 + 4 * i);
+      }
+      put(0, frame);
+    }
+    loop();
+    for (std::size_t to = 0; to < queues.size(); ++to)
+      for (rte_mbuf* m : node_.receive(queues[to])) {
+        got[to].push_back(m->pkt_len);
+        rte_pktmbuf_free(m);
+      }
+  }
+  EXPECT_EQ(got, sent);
+  EXPECT_EQ(drops(Drop::kIbIcrc), bad);
+  EXPECT_EQ(node_.all_drops(), bad);
 }
 
 TEST_F(SoftWorkers, P14_TheWorkerOfAQueuePairChecksItsFrames) {
