@@ -65,7 +65,7 @@ std::string Integer::allowed() const {
 
 std::optional<std::int64_t> Integer::read(const Field& field) const {
   const auto* value = field.node().as_integer();
-  if (value != nullptr && value->get() >= min && value->get() <= max) return value->get();
+  if (value != nullptr && allows(value->get())) return value->get();
   reject(*this, field);
   return std::nullopt;
 }
@@ -80,8 +80,7 @@ std::string IntegerOf::allowed() const {
 
 std::optional<std::int64_t> IntegerOf::read(const Field& field) const {
   const auto* value = field.node().as_integer();
-  if (value != nullptr && std::find(values.begin(), values.end(), value->get()) != values.end())
-    return value->get();
+  if (value != nullptr && allows(value->get())) return value->get();
   reject(*this, field);
   return std::nullopt;
 }

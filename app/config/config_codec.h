@@ -4,6 +4,7 @@
 // nothing.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,7 @@ struct Integer {
 
   [[nodiscard]] std::string type() const { return "integer"; }
   [[nodiscard]] std::string allowed() const;
+  [[nodiscard]] bool allows(std::int64_t value) const { return value >= min && value <= max; }
   [[nodiscard]] std::optional<std::int64_t> read(const Field& field) const;
   [[nodiscard]] std::string write(std::int64_t value) const;
 };
@@ -46,8 +48,31 @@ struct IntegerOf {
 
   [[nodiscard]] std::string type() const { return "integer"; }
   [[nodiscard]] std::string allowed() const;
+  [[nodiscard]] bool allows(std::int64_t value) const {
+    return std::ranges::count(values, value) != 0;
+  }
   [[nodiscard]] std::optional<std::int64_t> read(const Field& field) const;
   [[nodiscard]] std::string write(std::int64_t value) const { return std::to_string(value); }
+};
+
+/// "auto", or one of `values`, an Integer or IntegerOf.
+template <class Values>
+struct AutoOr {
+  Values values;
+  std::int64_t automatic;  ///< The value of "auto".
+
+  [[nodiscard]] std::string type() const { return values.type(); }
+  [[nodiscard]] std::string allowed() const { return "auto | " + values.allowed(); }
+  [[nodiscard]] std::optional<std::int64_t> read(const Field& field) const {
+    if (field.node().value_exact<std::string>() == "auto") return automatic;
+    if (const auto* value = field.node().as_integer(); value && values.allows(value->get()))
+      return value->get();
+    field.reject(phrase(type(), allowed()));
+    return std::nullopt;
+  }
+  [[nodiscard]] std::string write(std::int64_t value) const {
+    return value == automatic ? "\"auto\"" : values.write(value);
+  }
 };
 
 /// A P_Key: 15 bits that are not all zero, and the bit of full membership.

@@ -32,39 +32,14 @@ bool is_ibarp(const LinkConfigEntry& l) {
   return l.dialect == mgmt::LinkDialect::kIbarp2001;
 }
 
-/// "auto" or a multicast scope of RFC 4291.
-struct Scope : IntegerOf {
-  Scope() : IntegerOf{{2, 5, 8, 14}} {}
-  [[nodiscard]] std::string allowed() const { return "auto | " + IntegerOf::allowed(); }
-  [[nodiscard]] std::optional<std::int64_t> read(const Field& field) const {
-    if (field.node().value_exact<std::string>() == "auto") return link::kScopeAuto;
-    const auto* value = field.node().as_integer();
-    if (value != nullptr)
-      for (const std::int64_t scope : {2, 5, 8, 14})
-        if (value->get() == scope) return scope;
-    field.reject(phrase(type(), allowed()));
-    return std::nullopt;
-  }
-  [[nodiscard]] std::string write(std::int64_t value) const {
-    return value == link::kScopeAuto ? "\"auto\"" : IntegerOf::write(value);
-  }
-};
+/// Multicast scopes of RFC 4291.
+AutoOr<IntegerOf> scopes() {
+  return {.values = {{2, 5, 8, 14}}, .automatic = link::kScopeAuto};
+}
 
-/// "auto" or a time code.
-struct AckTimeout : Integer {
-  AckTimeout() : Integer{1, link::kLongestAckTimeout} {}
-  [[nodiscard]] std::string allowed() const { return "auto | " + Integer::allowed(); }
-  [[nodiscard]] std::optional<std::int64_t> read(const Field& field) const {
-    if (field.node().value_exact<std::string>() == "auto") return link::kAckTimeoutAuto;
-    const auto* value = field.node().as_integer();
-    if (value != nullptr && value->get() >= min && value->get() <= max) return value->get();
-    field.reject(phrase(type(), allowed()));
-    return std::nullopt;
-  }
-  [[nodiscard]] std::string write(std::int64_t value) const {
-    return value == link::kAckTimeoutAuto ? "\"auto\"" : Integer::write(value);
-  }
-};
+AutoOr<Integer> ack_timeouts() {
+  return {.values = {1, link::kLongestAckTimeout}, .automatic = link::kAckTimeoutAuto};
+}
 
 /// Restricts a row to ports of one driver.
 Row<HcaConfig> of_soft(Row<HcaConfig> row) {
@@ -282,7 +257,7 @@ void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
       "cm-retries", [](auto& c) -> auto& { return c.connection.cm_retries; }, Integer{0, 15},
       "Number of retries of a connection request."));
   add(row<E>(
-      "ack-timeout", [](auto& c) -> auto& { return c.connection.ack_timeout; }, AckTimeout{},
+      "ack-timeout", [](auto& c) -> auto& { return c.connection.ack_timeout; }, ack_timeouts(),
       "Time-out for the acknowledgement of an RC packet before it is retransmitted, encoded as in "
       "cm-timeout; 12 is 17 ms. auto: twice the packet lifetime of the path plus the ACK delay of "
       "the neighbour, but so short that all retries of retry-count end within 200 ms, the minimum "
@@ -374,7 +349,7 @@ Section<LinkConfigEntry> link_section() {
                  "Transport of unicast packets: datagrams (UD) only, or also connections (RC, UC, "
                  "or both) with neighbours that support them. Without an established connection, "
                  "packets are sent as datagrams; multicast, ARP and ND always are."),
-          row<E>("scope", &E::scope, Scope{},
+          row<E>("scope", &E::scope, scopes(),
                  "Scope of the link's multicast groups: 2 link, 5 site, 8 organisation, 14 global; "
                  "auto: the first of these with a broadcast group."),
           row<E>("create-broadcast", &E::create_broadcast, Boolean{},
