@@ -149,23 +149,16 @@ class alignas(64) UdDatapath {
     worker_.expects_owner();
   }
 
+  static constexpr std::size_t kRxPrefetchAhead = 4;
   struct Batch {
     std::size_t n = 0;
-    std::array<rte_mbuf*, kBurst> frames;
+    /// sort() prefetches headers, and also reads the elements behind the last frame for that.
+    std::array<rte_mbuf*, kBurst + kRxPrefetchAhead> frames;
 
     void push(rte_mbuf* frame) noexcept {
       expects(n < kBurst, "the frame fits");
       frames[n++] = frame;
     }
-    [[nodiscard]] std::span<rte_mbuf* const> span() const noexcept { return {frames.data(), n}; }
-  };
-
-  static constexpr std::size_t kRxPrefetchAhead = 4;
-  /// Frames to sort. The prefetch of headers also reads the elements behind the last.
-  struct RxBurst {
-    std::array<rte_mbuf*, kBurst + kRxPrefetchAhead> frames;
-    std::size_t n = 0;
-
     [[nodiscard]] std::span<rte_mbuf* const> span() const noexcept { return {frames.data(), n}; }
   };
 
@@ -178,10 +171,8 @@ class alignas(64) UdDatapath {
     kThisWorker,  ///< It has read the frame from the cable, or sent it to its own port.
     kPassedOn,    ///< Another worker. A multicast frame names its queue pair.
   };
-  void sort(RxBurst& rx, const RxTable& table, Origin origin,
+  void sort(Batch& rx, const RxTable& table, Origin origin,
             const SoftUdQueue* sender = nullptr) noexcept;
-  /// Sorts frames of this port, up to kBurst.
-  void sort(std::span<rte_mbuf* const> frames, const SoftUdQueue* sender) noexcept;
   void sort_one(rte_mbuf* m, RxFrame& f, const RxTable& table, Origin origin,
                 const SoftUdQueue* sender) noexcept;
   void end_run(UdFastRun& run, rte_mbuf** end) noexcept;

@@ -76,7 +76,7 @@ struct UdHeaders {
   [[nodiscard]] static UdHeaders of(const std::byte* frame) noexcept {
     return {Octets16::read(frame + kHeadAt), Octets16::read(frame + kTailAt)};
   }
-  /// Fills the metadata of a unicast packet.
+  /// soft::set_arrival() by the two pieces.
   [[gnu::always_inline]] void set_arrival(const std::byte* frame,
                                           fabric::PacketMeta& out) const noexcept;
 
@@ -132,6 +132,16 @@ class UdPattern {
   Octets16 tail_value_;
 };
 
+/// Fills the metadata of a unicast packet without GRH.
+inline void set_arrival(const wire::Lrh& lrh, const UdWords& ud,
+                        fabric::PacketMeta::Rx& out) noexcept {
+  static_assert(fabric::Transport{} == fabric::Transport::kUd);
+  out = {};
+  out.src_qpn = ud.src_qp();
+  out.slid = lrh.slid.host();
+  out.sl = lrh.sl();
+}
+
 inline void UdHeaders::set_arrival(const std::byte* frame, fabric::PacketMeta& out) const noexcept {
   const auto& lrh = *reinterpret_cast<const wire::Lrh*>(frame + sizeof(EthHdr));
 #if defined(__SSE4_1__)
@@ -147,14 +157,11 @@ inline void UdHeaders::set_arrival(const std::byte* frame, fabric::PacketMeta& o
                                                  -1, -1, -1, -1, -1, -1, -1, -1));
   static_assert(sizeof(out) == Octets16::kSize);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(&out), _mm_or_si128(slid, src_qpn));
-#else
-  const auto& ud = *reinterpret_cast<const UdWords*>(frame + kLocalHeadLen);
-  out.rx = {};
-  out.rx.src_qpn = ud.src_qp();
-  out.rx.slid = lrh.slid.host();
-#endif
   static_assert(fabric::Transport{} == fabric::Transport::kUd);
   out.rx.sl = lrh.sl();
+#else
+  soft::set_arrival(lrh, *reinterpret_cast<const UdWords*>(frame + kLocalHeadLen), out.rx);
+#endif
 }
 
 }  // namespace ipoib::soft

@@ -311,16 +311,6 @@ class UdFastPath {
   std::uint32_t other_qpn_ = UINT32_MAX;  ///< A queue pair of another worker.
 };
 
-/// Fills the metadata of a unicast packet without GRH.
-inline void set_arrival(const wire::Lrh& lrh, const UdWords& ud,
-                        fabric::PacketMeta::Rx& out) noexcept {
-  static_assert(fabric::Transport{} == fabric::Transport::kUd);
-  out = {};
-  out.src_qpn = ud.src_qp();
-  out.slid = lrh.slid.host();
-  out.sl = lrh.sl();
-}
-
 [[gnu::always_inline]] inline void prefetch_headers(const rte_mbuf* m) noexcept {
   // The place where devices put a frame. To read data_off costs an instruction more.
   rte_prefetch0(static_cast<const std::byte*>(m->buf_addr) + RTE_PKTMBUF_HEADROOM);
@@ -369,7 +359,7 @@ std::uint32_t UdDatapath::poll(std::uint16_t burst) noexcept {
 std::uint32_t UdDatapath::read_cable(std::uint16_t burst, const RxTable& table) noexcept {
   if (config_.rx_queues.empty() || ethdev_removed()) [[unlikely]]
     return 0;
-  RxBurst rx;
+  Batch rx;
   const std::uint16_t queue = config_.rx_queues[next_rx_];
   if (++next_rx_ == config_.rx_queues.size()) next_rx_ = 0;
   const std::uint16_t nb_rx = rte_eth_rx_burst(config_.port_id, queue, rx.frames.data(), burst);
@@ -385,7 +375,7 @@ std::uint32_t UdDatapath::read_cable(std::uint16_t burst, const RxTable& table) 
 
 std::uint32_t UdDatapath::take_passed(const RxTable& table) noexcept {
   if (config_.rings == nullptr) return 0;
-  RxBurst rx;
+  Batch rx;
   rx.n = config_.rings->take(config_.worker, std::span{rx.frames}.first<kBurst>());
   // Another CPU wrote them.
   for (rte_mbuf* m : rx.span()) {
@@ -396,17 +386,9 @@ std::uint32_t UdDatapath::take_passed(const RxTable& table) noexcept {
   return static_cast<std::uint32_t>(rx.n);
 }
 
-void UdDatapath::sort(std::span<rte_mbuf* const> frames, const SoftUdQueue* sender) noexcept {
-  RxBurst rx;
-  expects(frames.size() <= kBurst, "the frames fit");
-  std::ranges::copy(frames, rx.frames.begin());
-  rx.n = frames.size();
-  if (rx.n != 0) sort(rx, table(), Origin::kThisWorker, sender);
-}
-
 /// Passes each frame to its queue pair, or to the worker of that. `sender`: multicast frames need not
 /// return to the link of this queue pair; null: it is not of this worker. Shape: some frames.
-void UdDatapath::sort(RxBurst& rx, const RxTable& table, Origin origin,
+void UdDatapath::sort(Batch& rx, const RxTable& table, Origin origin,
                       const SoftUdQueue* sender) noexcept {
   expects(rx.n != 0 && rx.n <= kBurst, "there are frames, and they fit");
   if (!table.active()) [[unlikely]] {
@@ -420,10 +402,10 @@ void UdDatapath::sort(RxBurst& rx, const RxTable& table, Origin origin,
   UdFastRun run;
   run.pkts = run.burst = rx.frames.data();
   std::array<wire::Covered, kBurst> covered;
-  if (config_.icrc) run.covered = covered.data();
+  const bool icrc = config_.icrc;
+  if (icrc) run.covered = covered.data();
   UdFastPath fast_path{table, config_.worker, run};
   Takers takers;
-  const bool icrc = config_.icrc;
   const std::size_t n = rx.n;
   for (std::size_t i = 0; i != n; ++i) {
     rte_mbuf** const at = &rx.frames[i];
@@ -612,7 +594,12 @@ void UdDatapath::pass_batches() noexcept {
 
 void UdDatapath::receive_own(std::span<rte_mbuf* const> frames) noexcept {
   expects_own_worker();
-  sort(frames, nullptr);
+  if (frames.empty()) return;
+  expects(frames.size() <= kBurst, "the frames fit");
+  Batch rx;
+  rx.n = frames.size();
+  std::ranges::copy(frames, rx.frames.begin());
+  sort(rx, table(), Origin::kThisWorker);
 }
 
 /// Delivers packets to their queue pair; drops packets that do not fit.

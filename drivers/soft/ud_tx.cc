@@ -424,8 +424,8 @@ std::uint16_t UdDatapath::complete_burst(SoftUdQueue& queue, std::span<rte_mbuf*
       if (d.kind == Kind::kEcho) echoes.push(frame);
     }
   }
-  if (local.n != 0) sort(local.span(), nullptr);
-  if (echoes.n != 0) sort(echoes.span(), &queue);
+  if (local.n != 0) sort(local, table(), Origin::kThisWorker);
+  if (echoes.n != 0) sort(echoes, table(), Origin::kThisWorker, &queue);
   for (std::size_t unsent = i; unsent < pkts.size(); ++unsent) {
     const auto entries = exceptions.of(at, unsent);
     at += entries.size();
