@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -41,7 +42,10 @@ class PortShares {
   /// so that ports behind one router are apart, and by its LID elsewhere.
   [[nodiscard]] std::shared_ptr<PortShare> of(const AhAttr& path) {
     expects_management();
-    std::erase_if(shares_, [](const auto& entry) { return entry.second.expired(); });
+    if (shares_.size() >= tidy_at_) {
+      std::erase_if(shares_, [](const auto& entry) { return entry.second.expired(); });
+      tidy_at_ = 2 * shares_.size() + kLeastTidied;
+    }
     const Key key = path.global ? Key{0, path.dgid} : Key{path.dlid, {}};
     auto share = shares_[key].lock();
     if (share == nullptr) shares_[key] = share = std::make_shared<PortShare>();
@@ -49,8 +53,12 @@ class PortShares {
   }
 
  private:
+  static constexpr std::size_t kLeastTidied = 16;
   using Key = std::pair<std::uint16_t, wire::Gid>;
   std::map<Key, std::weak_ptr<PortShare>> shares_;
+  /// At this size, ports without queue pairs are removed. It doubles, so that the cost of one port does
+  /// not grow with the others.
+  std::size_t tidy_at_ = kLeastTidied;
 };
 
 }  // namespace ipoib::fabric
