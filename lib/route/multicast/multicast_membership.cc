@@ -322,8 +322,10 @@ void MulticastMembership::update_entry(Groups::iterator it, TimePoint now) {
 void MulticastMembership::tick(TimePoint now) {
   end_listening(now);
   if (other_querier_ && other_until_ <= now) {
-    if (address_) start_queries(now);
-    other_querier_.reset();
+    if (address_)
+      start_queries(now);
+    else
+      other_querier_.reset();
     note_forwarder(now);
   }
   if (general_at_ && *general_at_ <= now) send_general_query(now);

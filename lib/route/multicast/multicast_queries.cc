@@ -32,7 +32,7 @@ void MulticastMembership::send(MembershipQuery query, TimePoint now) {
 }
 
 /// Start-up queries are sent four times as often. Source: RFC 3376 §8.6, §8.7.
-/// Those of kListenTime come in addition.
+/// The queries of kListenTime are sent in addition.
 void MulticastMembership::send_general_query(TimePoint now) {
   MembershipQuery query;
   query.max_response = in_ms(config_.query_response_interval);

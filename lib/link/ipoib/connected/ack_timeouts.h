@@ -62,7 +62,7 @@ inline constexpr std::uint64_t kTcpTimeoutNs = 200'000'000;
                                                      std::uint8_t lifetime,
                                                      std::uint8_t ack_delay) noexcept {
   if (config.ack_timeout != kAckTimeoutAuto) return config.ack_timeout;
-  return std::min(path_ack_timeout(lifetime, ack_delay), short_ack_timeout(config.retry_count));
+  return std::min(path_ack_timeout(lifetime, ack_delay), longest_own_ack_timeout(config));
 }
 
 /// Packet lifetime of the path for which a peer announced this timeout.
