@@ -56,6 +56,12 @@ class ConnectionAlternates : public testing::Test {
     ASSERT_EQ(a.up().size(), 1U);
     ASSERT_EQ(b.up().size(), 1U);
   }
+  /// Each connection has the next of four LIDs as its alternate path.
+  void connect_by_four_lids() {
+    use_four_lids();
+    connect();
+    sim.run_for(2s);
+  }
   static FakeConnectedQueue& queue(SimSide& side) { return side.queue(side.up().at(0).qpn); }
   /// Sends a LAP from a's port as if from the other end of the connection, for these LIDs.
   ApStatus lap(std::uint16_t from, std::uint16_t to) {
@@ -130,9 +136,7 @@ TEST_F(ConnectionAlternates, C18_AnAlternateHasTheAckTimeoutOfItsOwnLifetime) {
 /// With four LIDs, the path after the next one is not that in use. The peer follows by the first packet
 /// that reaches it, which may be lost.
 TEST_F(ConnectionAlternates, C15_NextPathWaitsUntilThePeerFollows) {
-  use_four_lids();
-  connect();
-  sim.run_for(2s);
+  connect_by_four_lids();
   ASSERT_EQ(queue(b).alternates.size(), 1U);
   migrate(a, sim.now);
   sim.run_for(500ms);
@@ -144,9 +148,7 @@ TEST_F(ConnectionAlternates, C15_NextPathWaitsUntilThePeerFollows) {
 }
 
 TEST_F(ConnectionAlternates, C15_AMessageOfThePeerShowsThatItFollowed) {
-  use_four_lids();
-  connect();
-  sim.run_for(2s);
+  connect_by_four_lids();
   migrate(a, sim.now);
   migrate(b, sim.now);
   ++queue(a).info.counters.rx_messages;
@@ -156,9 +158,7 @@ TEST_F(ConnectionAlternates, C15_AMessageOfThePeerShowsThatItFollowed) {
 
 /// If there is nothing to acknowledge, the next path waits as long as the retries would take.
 TEST_F(ConnectionAlternates, C15_NextPathOfASilentConnectionWaitsForTheRetries) {
-  use_four_lids();
-  connect();
-  sim.run_for(2s);
+  connect_by_four_lids();
   migrate(a, sim.now);
   migrate(b, sim.now);
   sim.run_for(530ms);

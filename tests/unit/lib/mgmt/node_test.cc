@@ -29,6 +29,13 @@ struct NodeTest : NodeFixture {
     EXPECT_TRUE(built) << built.error().what;
     return built ? std::move(*built) : nullptr;
   }
+  /// Builds and starts a node that is a multicast router on its port.
+  static std::unique_ptr<NodeAssembly> start_router(NodeConfig c) {
+    c.ports[0].ip.multicast_router = true;
+    auto built = build(c);
+    if (built != nullptr) built->runner.start();
+    return built;
+  }
 };
 
 TEST_F(NodeTest, U08_LinkComesUpByItsOwnAdministratorAndIsLeftAtTheEnd) {
@@ -221,26 +228,28 @@ TEST_F(NodeTest, P05_AFloodOfExpiredPacketsLeavesPathMtuDiscovery) {
   EXPECT_EQ(stats.icmp_errors().suppressed, flooded.suppressed);
 }
 
-// A host that reports more groups than its share, in IGMP that a worker has passed on.
+/// Hands over a packet of IGMP from the port, as a worker does.
+void punt_membership(NodeParts& parts, const std::vector<std::byte>& packet) {
+  msg::Up up{};
+  up.kind = msg::Up::Kind::kMembership;
+  up.iface = parts.interfaces.find("eth0")->control->id();
+  up.mbuf = test::mbuf_of(parts.buffers.on(0), packet);
+  parts.punt->handle(up);
+}
+
 /// A host on the port eth0 asks for `n` groups from 239.1.0.0 + `first` on.
 void report_groups(NodeParts& parts, std::uint32_t first, std::uint32_t n) {
   wire::MembershipReport report;
   for (std::uint32_t i = first; i < first + n; ++i)
     report.records.push_back({wire::RecordType::kIsExclude, wire::IpAddr::v4(0xef01'0000 + i), {}});
-  msg::Up up{};
-  up.kind = msg::Up::Kind::kMembership;
-  up.iface = parts.interfaces.find("eth0")->control->id();
-  up.mbuf = test::mbuf_of(parts.buffers.on(0), wire::make_igmp(wire::IpAddr::v4(kPeerIp), report));
-  parts.punt->handle(up);
+  punt_membership(parts, wire::make_igmp(wire::IpAddr::v4(kPeerIp), report));
 }
 
+// A host that reports more groups than its share, in IGMP that a worker has passed on.
 TEST_F(NodeTest, WhatTheLimitsOfIgmpRefuseIsInTheTotals) {
-  NodeConfig c = config();
-  c.ports[0].ip.multicast_router = true;
-  const auto built = build(c);
+  const auto built = start_router(config());
   ASSERT_NE(built, nullptr);
   NodeParts& parts = *built->parts;
-  built->runner.start();
   parts.multicast->update_state(parts.now());  // The port is up.
   for (const std::uint32_t first : {0U, 150U}) report_groups(parts, first, 150);
   const auto refused = built->faces.stats.totals().membership_refused;
@@ -250,12 +259,10 @@ TEST_F(NodeTest, WhatTheLimitsOfIgmpRefuseIsInTheTotals) {
 
 TEST_F(NodeTest, P06_TheLimitOfGroupsIsThatOfTheConfiguration) {
   NodeConfig c = config();
-  c.ports[0].ip.multicast_router = true;
   c.ports[0].ip.max_groups = 20;
-  const auto built = build(c);
+  const auto built = start_router(c);
   ASSERT_NE(built, nullptr);
   NodeParts& parts = *built->parts;
-  built->runner.start();
   parts.multicast->update_state(parts.now());  // The port is up.
   report_groups(parts, 0, 30);
   EXPECT_EQ(built->faces.stats.totals().membership_refused.at("groups"), 10U);
@@ -263,12 +270,9 @@ TEST_F(NodeTest, P06_TheLimitOfGroupsIsThatOfTheConfiguration) {
 
 // A node that is a multicast router on its port only, as the election goes on.
 TEST_F(NodeTest, P06_TheQueriersOfItsLinksAreListed) {
-  NodeConfig c = config();
-  c.ports[0].ip.multicast_router = true;
-  const auto built = build(c);
+  const auto built = start_router(config());
   ASSERT_NE(built, nullptr);
   NodeParts& parts = *built->parts;
-  built->runner.start();
   const auto row = [&] {
     const auto rows = built->faces.view.queriers("eth0");
     EXPECT_EQ(rows.size(), 2U);
@@ -287,12 +291,7 @@ TEST_F(NodeTest, P06_TheQueriersOfItsLinksAreListed) {
   EXPECT_EQ(row().forwarder, "listening");
   parts.multicast->router().tick(parts.now() + route::MulticastMembership::kListenTime);
   EXPECT_EQ(row().forwarder, "self");
-  msg::Up up{};
-  up.kind = msg::Up::Kind::kMembership;
-  up.iface = parts.interfaces.find("eth0")->control->id();
-  up.mbuf = test::mbuf_of(parts.buffers.on(0),
-                          wire::make_igmp(wire::IpAddr::v4(kPortIp - 1), wire::MembershipQuery{}));
-  parts.punt->handle(up);
+  punt_membership(parts, wire::make_igmp(wire::IpAddr::v4(kPortIp - 1), wire::MembershipQuery{}));
   EXPECT_EQ(row().querier, wire::IpAddr::v4(kPortIp - 1));
   EXPECT_EQ(row().role, "other");
   EXPECT_EQ(row().forwarder, "other");
