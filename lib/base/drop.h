@@ -98,7 +98,7 @@ enum class Drop : std::uint8_t {
   kInterfaceDown,    ///< Received on an interface that was taken down (`link down`).
   kPuntRingFull,     ///< Ring to the management lcore full.
   kPuntRateLimited,  ///< Limit of a kind of punts, or of echo replies to groups.
-  kArpForOthers,     ///< ARP of an unknown host that neither asks for nor claims an own address.
+  kArpForOthers,     ///< ARP among other hosts, of which this node has no use.
   kHandoffRingFull,  ///< Ring to another worker full.
   kNoMbuf,
   kTxSegments,  ///< More mbufs than the egress device sends, even after a copy.

@@ -212,6 +212,13 @@ void Punt::answer_or_drop(const Ingress& in, const msg::Up& message, Drop reason
   use(in, Budget::kAnswer);
 }
 
+/// The requests of one sender for others leave half of a neighbour's share for its requests for this
+/// node: a router whose hosts are scanned asks for many.
+bool Punt::may_ask_for_others(const Ingress& in, rte_mbuf* m) noexcept {
+  const wire::IpAddr sender = link_sender_of(interfaces_[in.iface], m);
+  return take(Use::kAsksForOthers, mix(in.iface, sender), limits_.known_per_key / 2);
+}
+
 void Punt::arp(const Ingress& in, rte_mbuf* m) noexcept {
   const InterfaceEntry& entry = interfaces_[in.iface];
   const auto addresses = arp_addresses(entry, m);
@@ -222,7 +229,9 @@ void Punt::arp(const Ingress& in, rte_mbuf* m) noexcept {
     from = neighbours_.lookup_v4(in.iface, addresses->first);
     const bool speaks_of_us =
         own_addresses_.perhaps_v4(addresses->first) || own_addresses_.perhaps_v4(addresses->second);
-    if (from == nullptr && !speaks_of_us && !any_order && !addresses->rarp)
+    const bool among_others = !speaks_of_us && !any_order && !addresses->rarp;
+    if (among_others &&
+        (from == nullptr || (addresses->first != addresses->second && !may_ask_for_others(in, m))))
       return drop(in, m, Drop::kArpForOthers);
     if (any_order && (from == nullptr || !is_from(*from, m)))
       from = neighbours_.lookup_v4(in.iface, addresses->second);

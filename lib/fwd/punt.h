@@ -10,8 +10,9 @@
 // under the reason for which it could not be forwarded, whether or not management is asked for the
 // error, and under no other reason. A packet that should be punted and may not is counted once:
 // kNeighbourPending (limit of its neighbour), kPuntRateLimited (limit of its kind or sender),
-// kPuntRingFull. ARP of unknown hosts among each other is not punted: kArpForOthers. Requests for own
-// addresses that may not be punted are answered by NeighbourAnswers if they can be.
+// kPuntRingFull. ARP of unknown hosts among each other is not punted, and of a neighbour that asks for
+// others only a few messages are, because it may have moved: kArpForOthers. Requests for own addresses
+// that may not be punted are answered by NeighbourAnswers if they can be.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -104,14 +105,15 @@ class Punt {
   using Budgets = std::array<std::uint32_t, static_cast<std::size_t>(Budget::kCount)>;
 
   /// The uses of keys: a neighbour that is wanted, the IP and link-layer sender of packets for such
-  /// neighbours, a neighbour that speaks, the sender of such messages, a stranger, a source of a
-  /// group, a redirected flow.
+  /// neighbours, a neighbour that speaks, the sender of such messages, a neighbour that asks for
+  /// others, a stranger, a source of a group, a redirected flow.
   enum class Use : std::uint8_t {
     kWanted,
     kSource,
     kLinkSource,
     kKnown,
     kSpeaker,
+    kAsksForOthers,
     kStranger,
     kGroup,
     kRedirect,
@@ -147,6 +149,7 @@ class Punt {
   [[nodiscard]] bool leaves_room(Budget budget) const noexcept;
   void resolution(const Ingress& in, const msg::Up& message, const table::Neighbour* from,
                   Budget known) noexcept;
+  [[nodiscard]] bool may_ask_for_others(const Ingress& in, rte_mbuf* m) noexcept;
   bool push(const Ingress& in, const msg::Up& message, Budget budget) noexcept;
   void use(const Ingress& in, Budget budget) noexcept;
   void answer_or_drop(const Ingress& in, const msg::Up& message, Drop reason) noexcept;

@@ -427,6 +427,26 @@ TEST_F(PuntTest, P16_ArpAmongOtherHostsIsNotPunted) {
   EXPECT_EQ(lost(Drop::kArpForOthers), 2U);
 }
 
+/// A router whose hosts are scanned asks for many others. It still reaches this node, and a host to which
+/// many addresses move at once is heard.
+TEST_F(PuntTest, P16_RequestsForOthersLeaveRoomForThoseForThisNode) {
+  know_at(0x22, "192.168.1.2");
+  for (int i = 0; i < 1000; ++i)
+    punt_->arp(in_, arp("192.168.1.2", fmt::format("192.168.1.{}", 10 + i % 100), 0x22));
+  const auto heard = punted().size();
+  EXPECT_GT(heard, 0U) << "it may have moved";
+  EXPECT_LT(heard, configs[0].punt.known_per_key);
+  EXPECT_EQ(lost(Drop::kArpForOthers), 1000U - heard);
+  punt_->arp(in_, arp("192.168.1.2", kOwn, 0x22));
+  EXPECT_EQ(punted().size(), 1U);
+  for (table::NeighbourIndex i = 0; i < 32; ++i) {
+    const std::string moved = fmt::format("192.168.1.{}", 100 + i);
+    add_neighbour(2 + i, moved);
+    punt_->arp(in_, arp(moved, moved, 0x22));
+  }
+  EXPECT_EQ(punted().size(), 32U);
+}
+
 /// Packets in the name of a neighbour, from another host, neither use up its share nor count as its.
 TEST_F(PuntTest, P16_ForgedArpDoesNotSilenceItsNeighbour) {
   configs[0].punt.known_per_key = 2;
