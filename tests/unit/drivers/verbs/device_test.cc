@@ -416,6 +416,46 @@ TEST_P(VerbsRemovalTest, DeviceGoesAndComesBackUnderItsName) {
   a->hca->destroy_ah(old);
 }
 
+/// Ends when the test sets `now`.
+struct Period final : fabric::Retirement {
+  std::uint64_t start() override { return now; }
+  [[nodiscard]] bool over(std::uint64_t token) const override { return token < now; }
+  std::uint64_t now = 0;
+};
+
+// Another worker routed packets to the device before it went, and its owner takes them off the ring
+// when the device is back and other peers have handles.
+TEST_P(VerbsRemovalTest, PacketsThatWaitInTheRingOfAWorkerReachNoOtherPeer) {
+  Period period;
+  const auto a = make_node(0, [&](VerbsHcaConfig& c) { c.retirement = &period; });
+  const auto b = make_node(1);
+  const std::uint16_t lid = b->device->ports[0].attr.lid;
+  const fabric::AhIndex kept = ah_to(*a, 7);
+  const fabric::AhIndex removed = ah_to(*a, 8);
+  std::vector<rte_mbuf*> ring;
+  for (const fabric::AhIndex ah : {kept, removed, kept, removed})
+    ring.push_back(packet(payload(60), ah, b->queue->qpn()));
+  fabric_.remove(*a->device, GetParam());
+  send(*a, kept, b->queue->qpn(), {payload(60)});  // In one way this alone shows the removal.
+  EXPECT_EQ(pass(*a, std::chrono::milliseconds(300)), std::vector{PortEvent::kFatal});
+  a->hca->destroy_ah(removed);
+  pass(*a);
+  fabric_.restore(*a->device);
+  EXPECT_EQ(pass(*a), std::vector{PortEvent::kPortActive});
+
+  const fabric::AhIndex first = ah_to(*a, lid);
+  EXPECT_NE(first, kept);
+  EXPECT_NE(first, removed);
+  EXPECT_EQ(a->queue->tx_burst(ring.data(), 4), 4);
+  EXPECT_EQ(a->drops(Drop::kIbTxInvalid), 4U);
+  EXPECT_TRUE(take(b->receive()).empty());
+
+  ++period.now;
+  pass(*a);
+  EXPECT_EQ(ah_to(*a, 9), removed) << "no packet names it any more";
+  EXPECT_TRUE(talk(*a, *b));
+}
+
 std::string removal_name(const testing::TestParamInfo<fake_verbs::Removal>& way) {
   return std::string{way.param.fatal_event ? "Event" : "Silent"} +
          (way.param.path_gone ? "Gone" : "Listed") +
