@@ -37,6 +37,8 @@ struct OwnSourceTest : NodeFixture {
     // The node gives up an absent host after a tenth of a second.
     c.neighbour.retransmit = 100ms;
     c.neighbour.max_requests = 1;
+    // Packets are given up with their neighbour, however late the node is.
+    c.neighbour.max_held_age = 1min;
     return c;
   }
   void give(const NodeFaces& node, const Packet& packet) {
