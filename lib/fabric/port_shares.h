@@ -19,14 +19,22 @@ class PortShare {
  public:
   /// Worker lcore.
   [[nodiscard]] std::uint32_t held() const noexcept {
+    expects_worker();
     return held_ - given_back_.load(std::memory_order_relaxed);
   }
   /// Worker lcore.
-  void add(std::uint32_t mbufs) noexcept { held_ += mbufs; }
+  void add(std::uint32_t mbufs) noexcept {
+    expects_worker();
+    held_ += mbufs;
+  }
   /// Worker lcore.
-  void remove(std::uint32_t mbufs) noexcept { held_ -= mbufs; }
+  void remove(std::uint32_t mbufs) noexcept {
+    expects_worker();
+    held_ -= mbufs;
+  }
   /// Management lcore: the mbufs of a queue pair that no worker uses any more.
   void give_back(std::uint32_t mbufs) noexcept {
+    expects_management();
     given_back_.fetch_add(mbufs, std::memory_order_relaxed);
   }
 

@@ -118,6 +118,8 @@ struct UdFrame {
 /// True if the last four octets of the packet, LRH through ICRC, are its ICRC.
 /// Shape: packet.size() is IbaFrame::packet_len of parse_iba().
 [[nodiscard]] inline bool icrc_is_good(std::span<const std::byte> packet) noexcept {
+  expects(packet.size() >= sizeof(Lrh) + sizeof(Bth) + kIcrcLen,
+          "the packet has its headers and ICRC");
   std::uint32_t wire;
   std::memcpy(&wire, packet.data() + packet.size() - kIcrcLen, sizeof(wire));
   return wire == icrc(packet.first(packet.size() - kIcrcLen));

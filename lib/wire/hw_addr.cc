@@ -84,6 +84,7 @@ std::optional<HwAddr> parse_hw_addr(std::string_view text) {
 }
 
 void append_hw(std::vector<std::byte>& out, const LinkFormat& format, const HwAddr& addr) {
+  expects(addr.kind() == format.kind, "the address is of the link's kind");
   const auto octets = addr.octets();
   if (written_len(format) == octets.size()) return append(out, octets);
   append(out, octets.first(kGidAt + sizeof(Be32)));

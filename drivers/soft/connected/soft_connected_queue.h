@@ -166,6 +166,7 @@ class alignas(64) SoftConnectedQueue final : public fabric::ConnectedQueue, publ
   /// Sets the paths and the state of migration. Management lcore, before the state makes them valid;
   /// then the worker.
   void set_paths(QueuePath in_use, QueuePath loaded, Migration to) noexcept {
+    state() == fabric::QueueState::kInit ? expects_management() : expects_worker();
     path = in_use;
     alternate = loaded;
     migration_ = to;
