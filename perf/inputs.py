@@ -13,6 +13,10 @@ import iba  # noqa: E402
 
 QPN = 0x48
 FIRST_ROUTE = int(ipaddress.ip_address("20.0.0.0"))
+LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
+# Number of prefixes of each length in 1,000, about as in the Internet's IPv4 table of 2025. Without the few that are shorter
+# there, which contain most of the others, a million has room below 169.254.0.0.
+PREFIXES = {15: 2, 16: 13, 17: 8, 18: 14, 19: 25, 20: 44, 21: 54, 22: 113, 23: 105, 24: 622}
 FIRST_GROUP = int(ipaddress.ip_address("239.1.0.0"))
 FIRST_LID = 16  # The first LID of neighbours. The node's own LIDs are below it.
 LIDS = 49000    # If there are more neighbours, they share LIDs.
@@ -42,12 +46,26 @@ def scattered(index, count):
     return index * stride % count
 
 
+@functools.lru_cache(maxsize=4)
+def prefixes(count):
+    """Different prefixes without a prefix of each other, the shortest first."""
+    nets, first = [], FIRST_ROUTE
+    for length, share in PREFIXES.items():
+        size = 1 << 32 - length
+        for _ in range(round(count * share / 1000) if length != 24 else count - len(nets)):
+            if LOOPBACK.network_address <= ipaddress.ip_address(first) <= LOOPBACK.broadcast_address:
+                first = int(LOOPBACK.broadcast_address) + 1
+            nets.append((first, length))
+            first += size
+    return nets
+
+
 def destination(scene, pair, flow):
     if scene.groups:
         return FIRST_GROUP + scattered(flow, scene.groups)
     if scene.routes:
-        route = scattered(flow, scene.routes)
-        return FIRST_ROUTE + ((pair << 20) + route << 8) + 1 + flow % 250
+        first, length = prefixes(scene.routes)[scattered(flow, scene.routes)]
+        return first + 1 + flow * 7919 % ((1 << 32 - length) - 2)
     return neighbour_address(pair, scattered(flow, scene.neighbours))
 
 
@@ -152,9 +170,9 @@ def neighbour(scene, pair, index):
 
 
 def route(pair, index, scene):
-    to = FIRST_ROUTE + ((pair << 20) + index << 8)
+    first, length = prefixes(scene.routes)[index]
     via = neighbour_address(pair, index % scene.neighbours)
-    return f'[[route]]\nto = "{dotted(to)}/24"\nvia = ["{dotted(via)}"]\n'
+    return f'[[route]]\nto = "{dotted(first)}/{length}"\nvia = ["{dotted(via)}"]\n'
 
 
 def assignment(scene):
@@ -174,7 +192,8 @@ def configuration(scene, icrc):
     """TOML of the node. All routes and neighbours are static, so that the node resolves none."""
     rows = [f"[worker]\ncount = {scene.workers}\nburst = {scene.burst}\nassign = {assignment(scene)}\n",
             f"[subnet]\nmtu = {scene.ib_mtu}\n",
-            f"[neighbour-cache]\nmax-entries = {max(1024, 2 * scene.neighbours)}\n"]
+            f"[neighbour-cache]\nmax-entries = {max(1024, 2 * scene.neighbours)}\n",
+            f"[route-table]\nmax-prefixes = {max(65536, 2 * scene.routes)}\n"]
     for pair in range(scene.pairs):
         rows += [interface(side, pair, scene, icrc) for side in ("from", "to")]
         if scene.groups:

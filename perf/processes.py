@@ -14,7 +14,7 @@ import time
 import inputs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-START_TIMEOUT_S = 180  # A node with 65,000 routes takes long to start on a busy machine.
+START_TIMEOUT_S = 180  # A node with a million routes takes long to start on a busy machine.
 SETTLE_TIMEOUT_S = 20
 
 

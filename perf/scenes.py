@@ -91,8 +91,9 @@ SWEEPS = (
           (1, 16, 256, 1024, 4096, 16384, 65536), ("out", "across"),
           "Every packet goes to another neighbour, in an order that the processor cannot predict. "
           "From 4,096 neighbours on the input is larger too: testpmd shows the cost of that."),
-    Sweep("routes", "Routes", "routes", "IPv4 prefixes", (1, 100, 1000, 10000, 65000), ("out", "in"),
-          "Prefixes of 24 bits behind 1,024 neighbours. The IPv4 table has room for 65,536 unless route-table.max-prefixes is larger."),
+    Sweep("routes", "Routes", "routes", "IPv4 prefixes", (1, 1000, 10000, 100000, 1000000), ("out", "in"),
+          "Prefixes behind 1,024 neighbours, with lengths as in the Internet's table; the destinations are spread evenly over "
+          "them. Up to 65,536 of them get packets. From 10,000 on the input is larger too."),
     Sweep("groups", "Multicast groups", "groups", "groups", (1, 16, 256, 1024), ("out",),
           "Each group is routed from an Ethernet port to a link, with its own MGID and MLID."),
     Sweep("burst", "Burst size", "burst", "packets", (4, 8, 16, 32, 64), ("out", "in"),
@@ -110,7 +111,7 @@ SWEEPS = (
           Scene(workers=2, shared=True)),
 )
 
-QUICK_VALUES = {"sizes": (64, 512, 2044), "neighbours": (1, 1024, 65536), "routes": (1, 65000),
+QUICK_VALUES = {"sizes": (64, 512, 2044), "neighbours": (1, 1024, 65536), "routes": (1, 1000000),
                 "groups": (1, 256), "burst": (4, 32), "workers": (1, 2), "shared": (1, 2, 8), "passed": (1,)}
 SMOKE_VALUES = {"sizes": (64, 2044), "neighbours": (), "routes": (), "groups": (4,), "burst": (),
                 "workers": (2,), "shared": (1, 4), "passed": (1,)}

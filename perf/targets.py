@@ -11,7 +11,7 @@ LARGE_GB_PER_SECOND = {"out": 100, "in": 100, "across": 85}  # With AVX-512.
 NARROW_GB_PER_SECOND = {"out": 85, "in": 85, "across": 60}   # With VPCLMULQDQ on 256 bits or less.
 TWO_KEEP = 0.95           # 1.9 of 2. Each of two workers on one pair of devices keeps this share of testpmd io.
 MORE_KEEP = 0.90          # Each of 4 to 16 workers does, by turns where there are fewer CPUs.
-MOST_NEIGHBOURS_COST = 1.5  # The time above io with the most neighbours, as a multiple of that with one.
+MOST_DESTINATIONS_COST = 1.5  # The time above io with the most neighbours or routes, as a multiple of that with one.
 PING_SECONDS = 100e-6
 UNSCRAPED_SHARE = 0.998
 
@@ -52,18 +52,19 @@ def shared_rows(report):
     return rows
 
 
-def neighbour_rows(report):
+def destination_rows(report, sweep):
+    """`sweep`: "neighbours" or "routes"."""
     rows = []
     for path, name in NAMES.items():
-        measured = points(report, "neighbours", path=path)
+        measured = points(report, sweep, path=path)
         if len(measured) < 2:
             continue
         few, many = (point["programs"] for point in (measured[0], measured[-1]))
         above = [{key: row["no_icrc"]["ns_per_packet"][key] - row["io"]["ns_per_packet"]["median"]
                   for key in ("median", "least", "most")} for row in (few, many)]
         times = quotient(above[1], above[0])
-        rows.append(row(f"{name}, time above io with {measured[-1]['x']:,} neighbours", times, MOST_NEIGHBOURS_COST,
-                        "× that with one", times["median"] <= MOST_NEIGHBOURS_COST))
+        rows.append(row(f"{name}, time above io with {measured[-1]['x']:,} {sweep}", times, MOST_DESTINATIONS_COST,
+                        "× that with one", times["median"] <= MOST_DESTINATIONS_COST))
     return rows
 
 
@@ -87,7 +88,7 @@ def judge(report):
             rows.append(at_least(
                 f"{name}, {LARGE_OCTETS} octets, with ICRC",
                 scaled(point["programs"]["icrc"]["ip_bits_per_second"], 1e-9), large[path], "Gb/s"))
-    rows += shared_rows(report) + neighbour_rows(report)
+    rows += shared_rows(report) + destination_rows(report, "neighbours") + destination_rows(report, "routes")
     kernel = report.get("kernel", {}).get("packets_per_second")
     for path in ("out", "in") if kernel else ():
         for point in points(report, "headline", path=path):
