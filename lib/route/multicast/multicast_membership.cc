@@ -63,8 +63,8 @@ GroupTimes MulticastMembership::times() const {
   return {membership_interval(), config_.max_sources};
 }
 
-/// Duplicate address detection of IPv6 may take as long as kListenTime, and set_address() would then
-/// interrupt what is forwarded already.
+/// Duplicate address detection of IPv6 may take as long as kListenTime. Until then this router cannot
+/// ask, and would miss a querier that is silent between its queries.
 void MulticastMembership::start(TimePoint now) {
   listen(now, 2 * kListenTime, Forwarder::kUnknown);
   note_forwarder(now);
@@ -109,9 +109,10 @@ void MulticastMembership::note_forwarder(TimePoint now) {
 }
 
 /// A querier that is missed counts as there until this router takes its place: a stranger that poses
-/// as the querier of one link, and falls silent, must not stop what this node forwards to others.
+/// as the querier of one link, and falls silent, must not stop what this node forwards to others. A
+/// router that forwarded without an address, because it heard no querier, goes on while it listens.
 void MulticastMembership::start_queries(TimePoint now) {
-  listen(now, kListenTime, other_querier_ ? Forwarder::kOther : Forwarder::kUnknown);
+  listen(now, kListenTime, forwarder());
   other_querier_.reset();
   robustness_ = config_.robustness;
   query_interval_ = config_.query_interval;
@@ -343,7 +344,8 @@ std::optional<TimePoint> MulticastMembership::next_deadline() const {
 
 QuerierState MulticastMembership::querier_state(TimePoint now) const {
   QuerierState state{other_querier_ ? other_querier_ : address_, other_querier_.has_value(),
-                     listen_until_ ? Forwarder::kUnknown : forwarder()};
+                     forwarder()};
+  if (listen_until_ && state.forwarder != Forwarder::kThis) state.forwarder = Forwarder::kUnknown;
   if (state.querier) state.age = now - queried_at_;
   return state;
 }

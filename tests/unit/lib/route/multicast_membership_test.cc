@@ -35,8 +35,10 @@ struct FakeMembershipSink final : MembershipSink {
   void on_forwarder_change(table::InterfaceId, IpFamily, Forwarder next, TimePoint) override {
     EXPECT_NE(forwarder, next);
     forwarder = next;
+    ++forwarder_changes;
   }
   Forwarder forwarder = Forwarder::kThis;
+  unsigned forwarder_changes = 0;
   std::vector<MembershipQuery> sent;
   std::map<IpAddr, GroupFilter> filters;
 };
@@ -45,6 +47,7 @@ class MembershipTest : public testing::Test {
  protected:
   void start(MembershipConfig config = {}) {
     m.emplace(table::InterfaceId{3}, IpFamily::kIpv4, config, sink);
+    m->start(now);
     m->set_address(kRouter, now);
   }
   void run(Duration d) {
@@ -125,6 +128,52 @@ TEST_F(MembershipTest, P06_ARouterForwardsWhenItHasHeardNoQuerier) {
   query(ip("10.0.0.9"), {.robustness = 2, .interval = seconds(10)});
   EXPECT_EQ(sink.forwarder, Forwarder::kOther) << "without an address it cannot be the querier";
   run(seconds(25));
+  EXPECT_EQ(sink.forwarder, Forwarder::kThis);
+}
+
+// An address that comes late, or again, does not interrupt what is forwarded.
+TEST_F(MembershipTest, P06_ARouterThatForwardsGoesOnWhenItGetsAnAddress) {
+  m.emplace(table::InterfaceId{3}, IpFamily::kIpv4, MembershipConfig{}, sink);
+  m->start(now);
+  run(milliseconds(3'999));
+  EXPECT_EQ(sink.forwarder, Forwarder::kUnknown);
+  run(seconds(60));
+  EXPECT_EQ(sink.forwarder, Forwarder::kThis) << "no querier was heard";
+  for (int i = 0; i < 3; ++i) {
+    const unsigned changes = sink.forwarder_changes;
+    sink.sent.clear();
+    m->set_address(kRouter, now);
+    EXPECT_EQ(m->querier_state(now).forwarder, Forwarder::kThis);
+    run(milliseconds(1'999));
+    EXPECT_EQ(sink.sent.size(), 4U) << "it still asks who else is there";
+    EXPECT_EQ(sink.forwarder_changes, changes);
+    m->set_address(std::nullopt, now);
+    run(seconds(60));
+    EXPECT_EQ(sink.forwarder_changes, changes);
+  }
+  m->set_address(kRouter, now);
+  run(milliseconds(700));
+  query(ip("10.0.0.9"), {.robustness = 2, .interval = seconds(125)});
+  EXPECT_EQ(sink.forwarder, Forwarder::kThis) << "a higher address";
+  query(ip("10.0.0.1"), {.robustness = 2, .interval = seconds(125)});
+  EXPECT_EQ(sink.forwarder, Forwarder::kOther) << "the querier of the link";
+  EXPECT_EQ(m->querier_state(now).forwarder, Forwarder::kOther);
+  m->set_address(std::nullopt, now);
+  m->set_address(kRouter, now);
+  run(milliseconds(1'999));
+  EXPECT_EQ(sink.forwarder, Forwarder::kOther) << "it has not taken the querier's place";
+}
+
+// An address that comes while the router listens does not make it forward sooner.
+TEST_F(MembershipTest, P06_ARouterThatListensGoesOnListeningWhenItGetsAnAddress) {
+  m.emplace(table::InterfaceId{3}, IpFamily::kIpv4, MembershipConfig{}, sink);
+  m->start(now);
+  run(milliseconds(3'000));
+  m->set_address(kRouter, now);
+  run(milliseconds(1'999));
+  EXPECT_EQ(sink.forwarder, Forwarder::kUnknown);
+  EXPECT_EQ(m->querier_state(now).forwarder, Forwarder::kUnknown);
+  run(milliseconds(1));
   EXPECT_EQ(sink.forwarder, Forwarder::kThis);
 }
 
