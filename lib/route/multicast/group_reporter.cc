@@ -144,7 +144,8 @@ void GroupReporter::note_querier(const MembershipQuery& query, TimePoint now) {
     case MembershipVersion::kV2: v2_until_ = until; break;
     case MembershipVersion::kV3:
       if (query.robustness != 0) robustness_ = query.robustness;
-      if (query.interval.count() != 0) query_interval_ = query.interval;
+      if (query.interval.count() != 0)
+        query_interval_ = std::min<Duration>(query.interval, kLongestAdoptedInterval);
       break;
   }
 }

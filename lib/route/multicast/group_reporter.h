@@ -22,6 +22,11 @@ namespace ipoib::route {
 
 enum class IpFamily : std::uint8_t { kIpv4, kIpv6 };
 
+/// Longest query interval that is adopted from another querier, unless the own one is longer. Queries
+/// can be forged, and their QQIC says up to 31,744 s. All routers of a link must have one interval, so
+/// a longer one is a stranger's, or a mistake. Source: RFC 3376 §4.1.7, §8, §8.2; RFC 3810 §9.2.
+inline constexpr Duration kLongestAdoptedInterval = std::chrono::seconds(600);
+
 struct ReporterCounters {
   std::uint64_t reports_sent = 0;     ///< Packets with reports of any version.
   std::uint64_t leaves_sent = 0;      ///< IGMPv2 Leave Group and MLDv1 Done.

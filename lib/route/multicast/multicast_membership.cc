@@ -191,7 +191,10 @@ void MulticastMembership::elect(const IpAddr& from, const MembershipQuery& query
   other_querier_ = from;
   queried_at_ = now;
   robustness_ = query.robustness != 0 ? query.robustness : config_.robustness;
-  query_interval_ = query.interval.count() != 0 ? Duration{query.interval} : config_.query_interval;
+  query_interval_ = config_.query_interval;
+  if (query.interval.count() != 0)
+    query_interval_ = std::min<Duration>(query.interval,
+                                         std::max(config_.query_interval, kLongestAdoptedInterval));
   other_until_ = now + query_interval_ * robustness_ + config_.query_response_interval / 2;
   general_at_.reset();
   listen_until_.reset();

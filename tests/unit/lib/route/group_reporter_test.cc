@@ -325,6 +325,18 @@ TEST_F(ReporterTest, P06_AQuerierOfVersionTwoGetsReportsAndLeavesOfVersionTwo) {
   EXPECT_EQ(take(), Texts{"v3 is_ex 239.1.1.1"});
 }
 
+// A forged query of version 3 does not keep this host at an older version for days.
+TEST_F(ReporterTest, P16_TheIntervalOfAQuerierIsBounded) {
+  start();
+  r->on_query({.version = kV3, .robustness = 7, .interval = seconds(31'744)}, now);
+  run(seconds(1));
+  query(kV2, "239.7.7.7", {}, seconds(1));
+  run(7 * seconds(600));
+  EXPECT_EQ(r->version(now), kV2);
+  run(seconds(1));
+  EXPECT_EQ(r->version(now), kV3);
+}
+
 TEST_F(ReporterTest, P06_AQuerierOfVersionOneGetsReportsOfVersionOneAndNoLeaves) {
   start();
   join("239.1.1.1");

@@ -499,6 +499,25 @@ TEST_F(MembershipTest, OnlyALowerAddressIsElected) {
   EXPECT_EQ(m->membership_interval(), seconds(260));
 }
 
+// One forged query does not silence this router for the two and a half days that its fields can say.
+TEST_F(MembershipTest, P06_TheIntervalOfAnotherQuerierIsBounded) {
+  const MembershipQuery longest{.robustness = 7, .interval = seconds(31'744)};
+  for (const auto& [own, adopted] : {std::pair{125, 600}, {599, 600}, {3'000, 3'000}}) {
+    m.reset();
+    start({.query_interval = seconds(own)});
+    run(seconds(60));
+    query(ip("10.0.0.1"), longest);
+    EXPECT_EQ(m->membership_interval(), 7 * seconds(adopted) + seconds(10));
+    run(7 * seconds(adopted) + milliseconds(4'999));  // and half of the response interval
+    EXPECT_FALSE(m->querier());
+    run(milliseconds(1));
+    EXPECT_TRUE(m->querier()) << own;
+    EXPECT_EQ(m->membership_interval(), 2 * seconds(own) + seconds(10)) << "its own values again";
+  }
+  query(ip("10.0.0.1"), {.robustness = 2, .interval = seconds(576)});
+  EXPECT_EQ(m->membership_interval(), seconds(1'162)) << "not longer than the bound";
+}
+
 TEST_F(MembershipTest, TheQueriersQuestionsLowerTimersUnlessSuppressed) {
   start();
   query(ip("10.0.0.1"), {.max_response = seconds(10), .robustness = 2, .interval = seconds(124)});
