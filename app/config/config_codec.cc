@@ -18,6 +18,17 @@ void reject(const Codec& codec, const Field& field) {
   field.reject(phrase(codec.type(), codec.allowed()));
 }
 
+/// Reports a value that is no such address. `where`: the place that names the interface instead of a
+/// zone, which is the part of "fe80::1%ib0" behind the percent sign (RFC 4007 §11).
+template <class Codec>
+void reject_address(const Codec& codec, const Field& field, std::string_view where) {
+  std::string allowed = phrase(codec.type(), codec.allowed());
+  if (const auto* text = field.node().as_string();
+      text != nullptr && text->get().find('%') != std::string::npos)
+    allowed += fmt::format(", without a zone: {} names the interface", where);
+  field.reject(allowed);
+}
+
 /// Returns the string in the tree; null if the value is not a string.
 const std::string* text_of(const Field& field) {
   const auto* value = field.node().as_string();
@@ -215,7 +226,7 @@ std::optional<wire::IpAddr> Address::read(const Field& field) const {
   const auto* text = text_of(field);
   const auto addr = text != nullptr ? wire::parse_ip(*text) : std::nullopt;
   if (addr && is_host_address(*addr)) return addr;
-  reject(*this, field);
+  reject_address(*this, field, "the key link");
   return std::nullopt;
 }
 
@@ -223,7 +234,7 @@ std::optional<wire::IpAddr> Gateway::read(const Field& field) const {
   const auto* text = text_of(field);
   const auto addr = text != nullptr ? wire::parse_ip(*text) : std::nullopt;
   if (addr && (is_host_address(*addr) || wire::is_link_local6(*addr))) return addr;
-  reject(*this, field);
+  reject_address(*this, field, "the key interface");
   return std::nullopt;
 }
 
@@ -231,7 +242,7 @@ std::optional<wire::IpAddr> Group::read(const Field& field) const {
   const auto* text = text_of(field);
   const auto addr = text != nullptr ? wire::parse_ip(*text) : std::nullopt;
   if (addr && wire::is_multicast(*addr)) return addr;
-  reject(*this, field);
+  reject_address(*this, field, "the section");
   return std::nullopt;
 }
 
@@ -243,7 +254,7 @@ std::optional<wire::IpPrefix> Groups::read(const Field& field) const {
   const auto prefix = text != nullptr ? wire::parse_prefix(*text) : std::nullopt;
   if (prefix && wire::is_multicast(*prefix) && prefix->addr == wire::network(*prefix))
     return prefix;
-  reject(*this, field);
+  reject_address(*this, field, "the key in");
   return std::nullopt;
 }
 
@@ -256,7 +267,7 @@ std::optional<wire::IpAddr> Source::read(const Field& field) const {
   if (text != nullptr && *text == "any") return wire::IpAddr{};
   const auto addr = text != nullptr ? wire::parse_ip(*text) : std::nullopt;
   if (addr && is_host_address(*addr)) return addr;
-  reject(*this, field);
+  reject_address(*this, field, "the key in");
   return std::nullopt;
 }
 
@@ -265,7 +276,7 @@ std::optional<wire::IpPrefix> InterfaceAddress::read(const Field& field) const {
   const auto prefix = text != nullptr ? wire::parse_prefix(*text) : std::nullopt;
   if (prefix && prefix->len > 0 && is_host_address(prefix->addr) && is_host_of(*prefix))
     return prefix;
-  reject(*this, field);
+  reject_address(*this, field, "the section");
   return std::nullopt;
 }
 
@@ -275,7 +286,7 @@ std::optional<wire::IpPrefix> Prefix::read(const Field& field) const {
   const bool unicast = prefix && (prefix->len == 0 || is_host_address(prefix->addr)) &&
                        prefix->addr == wire::network(*prefix);
   if (unicast) return prefix;
-  reject(*this, field);
+  reject_address(*this, field, "the key interface");
   return std::nullopt;
 }
 

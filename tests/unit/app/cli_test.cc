@@ -244,6 +244,7 @@ TEST_F(CliTest, Changes) {
       {"route del 10.9.0.0/16", "route del 10.9.0.0/16"},
       {"route add fd09::/64 via fd00::2", "route add fd09::/64 fd00::2"},
       {"route add ::/0 via fe80::1 dev ib0", "route add ::/0 fe80::1 dev ib0"},
+      {"route add ::/0 via fe80::1%ib0", ""},
       {"group join ib0 239.1.1.1", "join ib0 239.1.1.1"},
       {"group leave eth0 ff15::9", "leave eth0 ff15::9"},
       {"group join ib0 10.0.0.1", ""},

@@ -438,6 +438,20 @@ const std::vector<Case> kCases = {
      "[[route]]\nto = \"fd09::/64\"\nvia = \"fe80::1\"\n",
      {"t.toml:18:7: route.via: invalid value \"fe80::1\", allowed: with link-local next hops, "
       "route.interface names their link"}},
+    {"P05_route_via_zone",
+     "[[route]]\nto = \"fd09::/64\"\nvia = [\"fe80::1%ib0\"]\ninterface = \"ib0\"\n",
+     {"t.toml:18:8: route.via: invalid value \"fe80::1%ib0\", allowed: string IP address of a host, "
+      "\"10.0.0.2\", without a zone: the key interface names the interface"}},
+    {"P05_addresses_with_zone",
+     "[link.ib1]\nhca = \"soft0\"\naddress = \"fe80::1%ib1/64\"\ngroups = \"ff15::1%ib1\"\n"
+     "[[neighbour]]\nlink = \"ib0\"\naddress = \"fd00::9%ib0\"\n"
+     "lladdr = \"00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:09\"\n",
+     {"t.toml:18:11: link.ib1.address: invalid value \"fe80::1%ib1/64\", allowed: " + kHostAddress +
+          ", without a zone: the section names the interface",
+      "t.toml:19:10: link.ib1.groups: invalid value \"ff15::1%ib1\", allowed: string IP multicast "
+      "address, \"239.1.1.1\", without a zone: the section names the interface",
+      "t.toml:22:11: neighbour.address: invalid value \"fd00::9%ib0\", allowed: string IP address "
+      "of a host, \"10.0.0.2\", without a zone: the key link names the interface"}},
     {"route_of_no_interface",
      "[[route]]\nto = \"fd09::/64\"\nvia = \"fe80::1\"\ninterface = \"ib7\"\n",
      {"t.toml:19:13: route.interface: unknown interface \"ib7\", allowed: links: ib0; ports: "
