@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "app/config/config_codec.h"
+#include "app/config/header_text.h"
 #include "lib/fwd/generator.h"
 #include "lib/mgmt/device/hca_resources.h"
 
@@ -299,6 +300,27 @@ void check_workers(const Draft& draft, Report& report) {
   }
 }
 
+/// Rejects values that are in the list of those that pass and in that of those that do not. `kind`
+/// ends the keys of both.
+template <class Value>
+void check_apart(const Place& worker, std::string_view kind, const std::vector<Value>& passed,
+                 const std::vector<Value>& dropped, const TextForm<Value>& form, Report& report) {
+  const std::string pass = fmt::format("pass-{}", kind), drop = fmt::format("drop-{}", kind);
+  if (!worker.good(pass) || !worker.good(drop)) return;
+  for (std::size_t i = 0; i < dropped.size(); ++i)
+    if (std::ranges::count(passed, dropped[i]) != 0)
+      report.error(worker.at(drop, i),
+                   fmt::format("worker.{}: invalid value {}, allowed: none of worker.{}", drop,
+                               quote(form.format(dropped[i])), pass));
+}
+
+void check_headers(const Draft& draft, Report& report) {
+  const fwd::HeaderChanges& h = draft.node.worker.headers;
+  check_apart(draft.worker, "ip-options", h.pass_options, h.drop_options, ip_option_form(), report);
+  check_apart(draft.worker, "ip6-extensions", h.pass_extensions, h.drop_extensions,
+              ip6_extension_form(), report);
+}
+
 /// Rejects addresses, sizes and counts that are valid one by one, but not together.
 void check_generator(const Draft& draft, Report& report) {
   if (!draft.generator.faulty.empty()) return;
@@ -328,6 +350,7 @@ void check_draft(Draft& draft, Report& report) {
   check_links(draft, report);
   check_ip(draft, report);
   check_workers(draft, report);
+  check_headers(draft, report);
   check_generator(draft, report);
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "app/config/filter_text.h"
+#include "app/config/header_text.h"
 #include "lib/fwd/worker_config.h"
 #include "lib/route/route_table.h"
 
@@ -618,6 +619,13 @@ Section<NodeConfig> subnet_section() {
       }};
 }
 
+ListOf<Written<std::uint8_t>> ip_options() {
+  return {.element = {ip_option_form()}};
+}
+ListOf<Written<fwd::Ip6Extension>> ip6_extensions() {
+  return {.element = {ip6_extension_form()}};
+}
+
 Section<NodeConfig> worker_section() {
   using E = NodeConfig;
   using mgmt::ForwardMode;
@@ -666,6 +674,27 @@ Section<NodeConfig> worker_section() {
           row<E>("redirects", &E::redirects, Boolean{},
                  "Send ICMP and ICMPv6 redirects to hosts that have a better first hop on their "
                  "link."),
+          row<E>(
+              "pass-ip-options", [](auto& c) -> auto& { return c.worker.headers.pass_options; },
+              ip_options(),
+              "IPv4 options to pass although RFC 7126 recommends to drop packets with them, for "
+              "packets through the node and to it."),
+          row<E>(
+              "drop-ip-options", [](auto& c) -> auto& { return c.worker.headers.drop_options; },
+              ip_options(),
+              "IPv4 options to drop packets for (ip_option), besides those of RFC 7126. IGMP keeps "
+              "its router alert (rtralt)."),
+          row<E>(
+              "pass-ip6-extensions",
+              [](auto& c) -> auto& { return c.worker.headers.pass_extensions; }, ip6_extensions(),
+              "IPv6 extension headers to pass although RFC 9288 recommends to drop packets with "
+              "them, for packets through the node and to it. ipv6-route-N is a type of routing "
+              "header, ipv6-route all types that neither list names."),
+          row<E>(
+              "drop-ip6-extensions",
+              [](auto& c) -> auto& { return c.worker.headers.drop_extensions; }, ip6_extensions(),
+              "IPv6 extension headers to drop packets for (ip6_extension), besides those of RFC "
+              "9288. MLD keeps its hop-by-hop options (hopopt)."),
           row<E>("rxd", &E::rxd, Integer{32, 32768},
                  "Number of descriptors of a receive queue (--rxd)."),
           row<E>("txd", &E::txd, Integer{32, 32768},

@@ -14,6 +14,7 @@
 #include "lib/base/counters.h"
 #include "lib/fwd/answers/neighbour_answers.h"
 #include "lib/fwd/filter/broadcast_limit.h"
+#include "lib/fwd/filter/header_rules.h"
 #include "lib/fwd/filter/ip_filter.h"
 #include "lib/fwd/frame_heads.h"
 #include "lib/fwd/latency_recorder.h"
@@ -38,6 +39,7 @@ struct Context {
         prefixes6{*config.prefixes6},
         next_hops{*config.next_hops},
         own_addresses{*config.own_addresses},
+        header_rules{*config.header_rules},
         neighbours{std::move(cache)},
         frame_heads{config},
         deliveries{std::move(delivery_table)},
@@ -62,6 +64,7 @@ struct Context {
   const table::Prefix6Table& prefixes6;
   const table::NextHopTable& next_hops;
   const table::OwnAddresses& own_addresses;
+  const HeaderRules& header_rules;
   std::unique_ptr<table::NeighbourTable> neighbours;
   FrameHeads frame_heads;  ///< Heads of the frames to `neighbours`.
   std::unique_ptr<table::DeliveryTable> deliveries;

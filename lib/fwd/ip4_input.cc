@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/fwd/ip4_input.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,38 +20,24 @@ constexpr bool may_lack_source(const Ipv4Hdr& hdr, std::uint32_t dst) {
   return hdr.protocol == static_cast<std::uint8_t>(wire::IpProto::kIgmp) && dst >> 28 == 0xe;
 }
 
-/// Answer of this router to each option: kNone passes it on as it came. RFC 7126 names the options
-/// that routers drop by default, obsolete ones and those for experiments among them; unknown ones pass
-/// (RFC 1812 §4.2.2.1). Source: RFC 7126 §4.
-constexpr std::array<Drop, 256> kOptionDrops = [] {
-  constexpr std::uint8_t kRecordRoute = 7, kProbeMtu = 11, kReplyMtu = 12, kTimestamp = 68,
-                         kTraceroute = 82, kStreamId = 136, kVisa = 142, kExtendedProtocol = 145,
-                         kAddressExtension = 147, kMultiDestination = 149, kPacketState = 151,
-                         kUpstreamMulticast = 152;
-  constexpr std::uint8_t kExperiments[] = {30, 94, 158, 222};  // RFC 4727 §3.1
-  constexpr std::uint8_t kLooseRoute = 131, kStrictRoute = 137;
-  std::array<Drop, 256> drops{};
-  drops.fill(Drop::kNone);
-  for (const std::uint8_t type :
-       {kRecordRoute, kProbeMtu, kReplyMtu, kTimestamp, kTraceroute, kStreamId, kVisa,
-        kExtendedProtocol, kAddressExtension, kMultiDestination, kPacketState, kUpstreamMulticast})
-    drops[type] = Drop::kIpOption;
-  for (const std::uint8_t type : kExperiments) drops[type] = Drop::kIpOption;
-  drops[kLooseRoute] = drops[kStrictRoute] = Drop::kIpSourceRoute;
-  return drops;
-}();
+/// IGMP needs Router Alert, and has a TTL of 1. No router forwards such packets, and RFC 7126 is about
+/// those that are forwarded. Source: RFC 3376 §4.
+constexpr bool is_exempt(const Ipv4Hdr& hdr, std::uint8_t option) {
+  constexpr std::uint8_t kRouterAlert = 148;
+  return option == kRouterAlert && hdr.ttl == 1;
+}
 
 /// Returns the reason why the options of a checked header keep the packet from its way, else kNone. A
 /// source route is the reason even behind another option. An invalid length ends the list.
-Drop check_options(const Ipv4Hdr& hdr) noexcept {
+Drop check_options(const HeaderRules& rules, const Ipv4Hdr& hdr) noexcept {
   constexpr std::uint8_t kEndOfList = 0, kNop = 1;
   const auto* const octets = reinterpret_cast<const std::uint8_t*>(&hdr);
   const std::size_t end = hdr.header_len();
   Drop reason = Drop::kNone;
   for (std::size_t at = sizeof(Ipv4Hdr); at < end && octets[at] != kEndOfList;) {
-    const Drop drop = kOptionDrops[octets[at]];
+    const Drop drop = rules.option(octets[at]);
     if (drop == Drop::kIpSourceRoute) return drop;
-    if (drop != Drop::kNone) reason = drop;
+    if (drop != Drop::kNone && !is_exempt(hdr, octets[at])) reason = drop;
     if (octets[at] == kNop) {
       ++at;
       continue;
@@ -87,7 +72,7 @@ bool Ip4Input::admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) n
   }
   const std::uint16_t total_len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->total_len.host();
   if (total_len != m->pkt_len) trim(m, total_len);
-  const Drop reason = check_options(*rte_pktmbuf_mtod(m, const Ipv4Hdr*));
+  const Drop reason = check_options(c.header_rules, *rte_pktmbuf_mtod(m, const Ipv4Hdr*));
   if (reason == Drop::kNone) return true;
   if (reason != Drop::kIpSourceRoute)
     bin.add(m, reason);
@@ -136,7 +121,8 @@ void Ip4Input::broadcast(const Context& c, rte_mbuf* m, Burst& groups, DropBin& 
       return groups.push(m);
   }
   Drop reason = check_header(m);
-  if (reason == Drop::kNone) reason = check_options(*rte_pktmbuf_mtod(m, const Ipv4Hdr*));
+  if (reason == Drop::kNone)
+    reason = check_options(c.header_rules, *rte_pktmbuf_mtod(m, const Ipv4Hdr*));
   if (reason == Drop::kNone) {
     const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
     const std::uint32_t dst = hdr.dst.host();

@@ -20,8 +20,8 @@ namespace ipoib::fwd {
 /// Shape:  room for all packets in both; order is kept within each.
 /// Errors: kIpRunt, kIpVersion, kIpHeaderLength, kIpTotalLength, kIpChecksum, kIpMartianSource,
 ///         kIpMartianDestination, kIpBroadcast, kIpSourceRoute (unicast: its sender gets an ICMP
-///         error, unless rules drop the packet: kIpFilter), kIpOption. Options that pass stay
-///         unchanged.
+///         error, unless rules drop the packet: kIpFilter), kIpOption (Context::header_rules). Options
+///         that pass stay unchanged.
 /// Source: RFC 1812 §5.2.2, §5.3.7; RFC 7126 §4; RFC 3927 §7; RFC 6890.
 class Ip4Input {
  public:

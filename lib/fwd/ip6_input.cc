@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "lib/base/contract.h"
+#include "lib/fwd/filter/header_rules.h"
 #include "lib/fwd/filter/upper_header.h"
 #include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
@@ -86,46 +87,47 @@ void special_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out,
                     wire::unreachable6(wire::Icmp6Unreachable::kBeyondScope));
 }
 
-enum class Extension : std::uint8_t {
-  kNone,  ///< An upper layer, or nothing that this node can read beyond.
-  kPassed,
-  kDropped,  ///< For experiments.
-};
-
-/// Source: RFC 9288 §3.4; the numbers are those of the registry "IPv6 Extension Header Types".
-constexpr std::array<Extension, 256> kExtensionKinds = [] {
+/// Extension headers that have a length. The others hide all behind them from this node, or are the
+/// last. Source: RFC 8200 §4, RFC 6564 §4; the registry "IPv6 Extension Header Types".
+constexpr std::array<bool, 256> kWalked = [] {
   constexpr std::uint8_t kMobility = 135, kHostIdentity = 139, kShim6 = 140;
-  std::array<Extension, 256> extensions{};
-  extensions.fill(Extension::kNone);
+  std::array<bool, 256> walked{};
   for (const std::uint8_t type : {kHopByHop, kRoutingHeader, kFragmentHeader, kAuthenticationHeader,
                                   kDestinationOptions, kMobility, kHostIdentity, kShim6})
-    extensions[type] = Extension::kPassed;
-  extensions[253] = extensions[254] = Extension::kDropped;
-  return extensions;
+    walked[type] = true;
+  return walked;
 }();
 
-/// True for routing headers that leave their domain by mistake or as an attack: types 0 (source
-/// routes), 1 (Nimrod) and 3 (RPL). Types 2 (mobility), 4 (segments), 253 and 254 (experiments) pass,
-/// as do unknown ones. Source: RFC 9288 §3.4.2, RFC 7045 §2.1, RFC 5095 §4.
-constexpr bool is_dropped_routing(std::uint8_t type) {
-  return type == 0 || type == 1 || type == 3;
+/// The next headers of packets that the rules may drop.
+constexpr std::array<bool, 256> kExtension = [] {
+  std::array<bool, 256> extension{};
+  for (unsigned type = 0; type < extension.size(); ++type)
+    extension[type] = is_ip6_extension(static_cast<std::uint8_t>(type));
+  return extension;
+}();
+
+/// MLD needs hop-by-hop options, and has a hop limit of 1. No router forwards such packets, and
+/// RFC 9288 is about those that are forwarded. Source: RFC 3810 §5.
+bool is_exempt(const Ipv6Hdr& hdr, std::uint8_t extension) noexcept {
+  return extension == kHopByHop && hdr.hop_limit == 1;
 }
 
 /// Walks the extension headers of a checked packet that has any, as far as filter rules would. The rest
 /// of the chain is for the destination, and for the rules. Later fragments have data behind their
 /// header.
-[[gnu::noinline]] Drop check_extensions(const rte_mbuf* m) noexcept {
+[[gnu::noinline]] Drop check_extensions(const HeaderRules& rules, const rte_mbuf* m) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv6Hdr*);
   const std::uint32_t end = sizeof(Ipv6Hdr) + hdr.payload_len.host();
   std::uint32_t at = sizeof(Ipv6Hdr);
   std::uint8_t next = hdr.next_header;
   for (unsigned n = 0;; ++n) {
-    const Extension extension = kExtensionKinds[next];
-    if (extension == Extension::kDropped) return Drop::kIp6Extension;
-    if (extension == Extension::kNone || n == kMaxExtensions || at + 8 > end) return Drop::kNone;
+    if (const Drop drop = rules.extension(next); drop != Drop::kNone && !is_exempt(hdr, next))
+      return drop;
+    if (!kWalked[next] || n == kMaxExtensions || at + 8 > end) return Drop::kNone;
     const ExtensionHead head = *ExtensionHead::read(m, at);
-    if (next == kRoutingHeader && is_dropped_routing(head.routing_type()))
-      return Drop::kIp6Extension;
+    if (const Drop drop = rules.routing(head.routing_type());
+        next == kRoutingHeader && drop != Drop::kNone)
+      return drop;
     if (next == kFragmentHeader && head.is_later_fragment()) return Drop::kNone;
     at += head.len(next);
     next = head.next;
@@ -149,8 +151,8 @@ void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, L
     reason = check_addresses(hdr);
     if (reason == Drop::kNone && is_own_source(c, in, m)) [[unlikely]]
       reason = Drop::kIpMartianSource;
-    if (reason == Drop::kNone && kExtensionKinds[hdr.next_header] != Extension::kNone) [[unlikely]]
-      reason = check_extensions(m);
+    if (reason == Drop::kNone && kExtension[hdr.next_header]) [[unlikely]]
+      reason = check_extensions(c.header_rules, m);
     if (reason == Drop::kNone && !forwarding && !is_neighbour_discovery(m)) [[unlikely]]
       reason = Drop::kForwardingStopped;
     const bool group = wire::is_multicast(hdr.dst);

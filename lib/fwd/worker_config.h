@@ -14,6 +14,7 @@
 #include "lib/base/contract.h"
 #include "lib/base/doorbell.h"
 #include "lib/fabric/hca.h"
+#include "lib/fwd/filter/header_rules.h"
 #include "lib/fwd/modes.h"
 #include "lib/table/neighbour.h"
 #include "lib/table/next_hop.h"
@@ -219,6 +220,7 @@ struct WorkerConfig {
   const table::PrefixTable* prefixes = nullptr;
   const table::Prefix6Table* prefixes6 = nullptr;
   const table::OwnAddresses* own_addresses = nullptr;
+  const HeaderRules* header_rules = &HeaderRules::defaults();
   rte_rcu_qsbr* rcu = nullptr;  ///< RCU variable of the prefix tables.
 
   rte_mempool* fragment_pool = nullptr;     ///< Mbufs for fragments; room for the largest link MTU.

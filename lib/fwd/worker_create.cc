@@ -20,6 +20,7 @@ const char* missing(const WorkerConfig& c) {
   if (c.next_hops == nullptr || c.prefixes == nullptr || c.prefixes6 == nullptr ||
       c.own_addresses == nullptr)
     return "route tables";
+  if (c.header_rules == nullptr) return "rules of headers";
   if (c.rcu == nullptr) return "RCU variable";
   if (c.fragment_pool == nullptr) return "mempool for fragments";
   if (c.punt.interval_us == 0) return "punt interval";

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/fwd/filter/header_rules.h"
 #include "lib/fwd/generator_config.h"
 #include "lib/fwd/modes.h"
 #include "lib/link/interface_config.h"
@@ -178,6 +179,8 @@ struct WorkerConfig {
   /// Port or HCA name -> numbers of the workers that receive from it, one for a real HCA; empty:
   /// spread evenly.
   std::map<std::string, std::vector<unsigned>> assign;
+  fwd::HeaderChanges
+      headers{};  ///< IPv4 options and IPv6 extension headers, other than by default.
 };
 
 /// Limits of the tables of prefixes: routes, networks and addresses of the node.

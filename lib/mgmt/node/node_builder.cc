@@ -579,6 +579,7 @@ Status NodeBuilder::connect_workers() {
       handoff[from * n + to] = ring;
     }
   }
+  parts_.tables.header_rules.emplace(parts_.config.worker.headers);
   for (unsigned i = 0; i < n; ++i) {
     WorkerHandle& handle = parts_.workers.all()[i];
     fwd::WorkerConfig config;
@@ -606,6 +607,7 @@ Status NodeBuilder::connect_workers() {
     config.prefixes = parts_.tables.prefixes.get();
     config.prefixes6 = parts_.tables.prefixes6.get();
     config.own_addresses = &parts_.tables.own_addresses;
+    config.header_rules = &*parts_.tables.header_rules;
     config.rcu = parts_.tables.rcu.get();
     config.fragment_pool = parts_.buffers.on(config.socket);
     config.neighbour_capacity = neighbour_capacity();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct SharedTables {
   table::OwnAddresses own_addresses;
   std::unique_ptr<table::PrefixTable> prefixes;
   std::unique_ptr<table::Prefix6Table> prefixes6;
+  std::optional<fwd::HeaderRules> header_rules;  ///< Set before the workers are created.
   fwd::Settings settings;
   std::vector<fwd::InterfaceEntry> entries;  ///< Interface state, by InterfaceId; sized once.
 };

@@ -49,6 +49,13 @@ const std::string kVerbs = "[hca.b]\ndriver = \"verbs\"\ndevice = \"mlx5_0\"\n";
 const std::string kOfVerbs = "because driver is \"verbs\"";
 const std::string kMad = "string \"wire\" | \"umad:DEVICE\" | \"umad:DEVICE:PORT\"";
 const std::string kManaged = "because the subnet manager behind mad assigns it";
+const std::string kOptions =
+    "string rr, zsu, mtup, mtur, encode, qs, ts, tr, sec, e-sec, cipso, sid, visa, imitd, eip, "
+    "addext, rtralt, sdb, dps, ump, or 2-255, except source routes (131, 137), which never pass";
+const std::string kExtensions =
+    "string hopopt, ipv6-route, ipv6-frag, esp, ah, ipv6-opts, mobility-header, hip, shim6, "
+    "ipv6-route-1 to ipv6-route-255 (type 0, source routes, never passes), 253, 254, or the number "
+    "of such a header";
 const std::string kHostAddress = "string IP address of a host and prefix length, \"10.0.0.1/24\"";
 
 const std::vector<Case> kCases = {
@@ -440,7 +447,8 @@ const std::vector<Case> kCases = {
       "route.interface names their link"}},
     {"P05_route_via_zone",
      "[[route]]\nto = \"fd09::/64\"\nvia = [\"fe80::1%ib0\"]\ninterface = \"ib0\"\n",
-     {"t.toml:18:8: route.via: invalid value \"fe80::1%ib0\", allowed: string IP address of a host, "
+     {"t.toml:18:8: route.via: invalid value \"fe80::1%ib0\", allowed: string IP address of a "
+      "host, "
       "\"10.0.0.2\", without a zone: the key interface names the interface"}},
     {"P05_addresses_with_zone",
      "[link.ib1]\nhca = \"soft0\"\naddress = \"fe80::1%ib1/64\"\ngroups = \"ff15::1%ib1\"\n"
@@ -563,6 +571,36 @@ const std::vector<Case> kCases = {
      "[worker]\ncount = 65\nassign = { soft0 = [" + numbers(65) + "] }\n",
      {"t.toml:18:20: worker.assign.soft0: 65 workers, allowed: 1-64"}},
     {"assign_cable_to_two", "[worker]\ncount = 2\nassign = { soft0 = [0, 1] }\n", {}},
+    {"P05_options_that_no_rule_changes",
+     "[worker]\npass-ip-options = [\"rr\", \"lsr\", 137]\ndrop-ip-options = [131, 0, 1, 256, -1]\n",
+     {"t.toml:17:26: worker.pass-ip-options: invalid value \"lsr\", allowed: " + kOptions,
+      "t.toml:17:33: worker.pass-ip-options: invalid value 137, allowed: " + kOptions,
+      "t.toml:18:20: worker.drop-ip-options: invalid value 131, allowed: " + kOptions,
+      "t.toml:18:25: worker.drop-ip-options: invalid value 0, allowed: " + kOptions,
+      "t.toml:18:28: worker.drop-ip-options: invalid value 1, allowed: " + kOptions,
+      "t.toml:18:31: worker.drop-ip-options: invalid value 256, allowed: " + kOptions,
+      "t.toml:18:36: worker.drop-ip-options: invalid value -1, allowed: " + kOptions}},
+    {"P05_option_passed_and_dropped",
+     "[worker]\npass-ip-options = [\"ts\", \"rr\"]\ndrop-ip-options = [\"cipso\", 7]\n",
+     {"t.toml:18:29: worker.drop-ip-options: invalid value \"rr\", allowed: none of "
+      "worker.pass-ip-options"}},
+    {"P05_headers_that_are_no_extensions",
+     "[worker]\npass-ip6-extensions = [\"ipv6-route-0\", \"ipv6-route-256\", \"hbh\"]\n"
+     "drop-ip6-extensions = [6, 256]\n",
+     {"t.toml:17:24: worker.pass-ip6-extensions: invalid value \"ipv6-route-0\", allowed: " +
+          kExtensions,
+      "t.toml:17:40: worker.pass-ip6-extensions: invalid value \"ipv6-route-256\", allowed: " +
+          kExtensions,
+      "t.toml:17:58: worker.pass-ip6-extensions: invalid value \"hbh\", allowed: " + kExtensions,
+      "t.toml:18:24: worker.drop-ip6-extensions: invalid value 6, allowed: " + kExtensions,
+      "t.toml:18:27: worker.drop-ip6-extensions: invalid value 256, allowed: " + kExtensions}},
+    {"P05_extension_passed_and_dropped",
+     "[worker]\npass-ip6-extensions = [\"ipv6-route-4\", \"esp\", 253]\n"
+     "drop-ip6-extensions = [\"ipv6-route\", \"253\", 50]\n",
+     {"t.toml:18:38: worker.drop-ip6-extensions: invalid value \"253\", allowed: none of "
+      "worker.pass-ip6-extensions",
+      "t.toml:18:45: worker.drop-ip6-extensions: invalid value \"esp\", allowed: none of "
+      "worker.pass-ip6-extensions"}},
     {"burst",
      "[worker]\nburst = 65\n",
      {"t.toml:17:9: worker.burst: invalid value 65, allowed: integer 1-64"}},

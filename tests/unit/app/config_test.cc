@@ -100,6 +100,10 @@ burst = 64
 idle-policy = "sleep"
 assign = { soft0 = 0, soft9 = 2, eth0 = 1 }
 forward-mode = "io"
+pass-ip-options = ["rr", 30, "152"]
+drop-ip-options = "rtralt"
+pass-ip6-extensions = [253, "ipv6-route-3", "mobility-header"]
+drop-ip6-extensions = ["ipv6-route", 0]
 rxd = 1024
 txd = 256
 total-num-mbufs = 4096
@@ -223,6 +227,19 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_EQ(c.mbuf_size, 2176U);
   EXPECT_EQ(c.neighbour.retransmit, std::chrono::milliseconds(250));
   EXPECT_EQ(c.neighbour.max_entries, 9U);
+  const fwd::HeaderChanges& headers = c.worker.headers;
+  EXPECT_EQ(headers.pass_options, (std::vector<std::uint8_t>{7, 30, 152}));
+  EXPECT_EQ(headers.drop_options, std::vector<std::uint8_t>{148});
+  EXPECT_EQ(headers.pass_extensions,
+            (std::vector<fwd::Ip6Extension>{{253}, {43, std::uint8_t{3}}, {135}}));
+  EXPECT_EQ(headers.drop_extensions, (std::vector<fwd::Ip6Extension>{{43}, {0}}));
+  EXPECT_NE(print_config(c).find("pass-ip-options = [\"rr\", \"30\", \"ump\"]\n"
+                                 "drop-ip-options = [\"rtralt\"]\n"
+                                 "pass-ip6-extensions = [\"253\", \"ipv6-route-3\", "
+                                 "\"mobility-header\"]\n"
+                                 "drop-ip6-extensions = [\"ipv6-route\", \"hopopt\"]\n"),
+            std::string::npos)
+      << print_config(c);
 }
 
 // --check prints the effective configuration. A node started from that output runs the same.

@@ -379,6 +379,24 @@ TEST_F(NodeFilterTest, P23_RulesOfTheConfigurationAndOfCommands) {
   });
 }
 
+TEST_F(NodeFilterTest, P05_RulesOfHeadersReachTheWorkers) {
+  NodeConfig c = config();
+  c.worker.headers = {.pass_options = {7}, .drop_options = {130}, .drop_extensions = {{50}}};
+  run(c, [this](const NodeFaces& node) {
+    const auto mac =
+        ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
+    for (const std::uint8_t type : {std::uint8_t{7}, std::uint8_t{130}}) {
+      const fwd::test::Ip4 packet{.options = {std::byte{type}, std::byte{4}, {}, {}}};
+      give(ethernet.to_node, ethernet_frame(0x0800, packet.bytes(), mac));
+    }
+    EXPECT_TRUE(eventually([&] { return drops(node, Drop::kIpOption) == 1; }));
+    const fwd::test::Ip6 packet{.body = fwd::test::Bytes(8), .next_header = 50};
+    give(ethernet.to_node, ethernet_frame(0x86dd, packet.bytes(), mac));
+    EXPECT_TRUE(eventually([&] { return drops(node, Drop::kIp6Extension) == 1; }));
+    EXPECT_EQ(drops(node, Drop::kIpOption), 1U) << "the other option passed";
+  });
+}
+
 TEST_F(NodeFilterTest, U03_DirectedBroadcastIsSetWhileTheNodeRuns) {
   run(config(), [this](const NodeFaces& node) {
     const auto set = [&](const char* name, bool on) {
