@@ -225,6 +225,10 @@ Neighbour* find(Context& c, const NextHop& hop, const Address& dst) noexcept {
   return hop.kind == NextHopKind::kGateway ? c.neighbours->at(hop.neighbour) : nullptr;
 }
 
+bool is_valid(const Neighbour* to) noexcept {
+  return to != nullptr && to->state == NeighbourState::kValid;
+}
+
 /// True if the packet, whose route is a broadcast address, may be broadcast on the interface of that
 /// prefix. It never returns to its own link, and answers of this node to forged sources are no
 /// broadcasts. Source: RFC 1812 §5.3.5.2, RFC 2644.
@@ -232,6 +236,14 @@ bool may_broadcast(const Context& c, const Ingress& in, const NextHop& hop) noex
   return hop.iface < c.interfaces.size() && in.iface != hop.iface &&
          in.iface != table::kNoInterface &&
          c.interfaces[hop.iface].directed_broadcast.load(std::memory_order_relaxed);
+}
+
+template <class V>
+BroadcastSender sender_of(const Context& c, const Ingress& in,
+                          const typename V::Hdr& hdr) noexcept {
+  const IpAddr source = V::source(hdr);
+  const Neighbour* const neighbour = c.neighbours->lookup(in.iface, source);
+  return {in.iface, source, is_valid(neighbour)};
 }
 
 /// Returns the neighbour of such a packet. Null: the packet was dropped or punted.
@@ -257,7 +269,7 @@ template <class V>
   }
   const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
   if (broadcast && ttl == Ttl::kDecrement && V::hops(hdr) > 1 &&
-      !c.broadcasts->allow(hop.iface, V::source(hdr), c.now_s)) {
+      !c.broadcasts->allow(sender_of<V>(c, in, hdr), hop.iface, c.now_s)) {
     bin.add(m, Drop::kIpBroadcastLimit);
     return nullptr;
   }
@@ -265,10 +277,6 @@ template <class V>
   if (ttl == Ttl::kKeep || decrement_or_punt<V>(c, in, m))
     unresolved<V>(c, in, m, hop, neighbour, V::address(pkts.dst[i]), bin);
   return nullptr;
-}
-
-bool is_valid(const Neighbour* to) noexcept {
-  return to != nullptr && to->state == NeighbourState::kValid;
 }
 
 /// Tells the trace which route and neighbour the packets have.

@@ -549,10 +549,49 @@ TEST_F(Ip4Route, U03_DirectedBroadcastsHaveALimitPerInterfaceAndSource) {
   for (int i = 1; i <= 60; ++i) others += sent_to_link(fmt::format("172.16.0.{}", i), 1);
   EXPECT_GE(others, 50U) << "a few may share the part of the first";
   for (int i = 1; i <= 200; ++i) others += sent_to_link(fmt::format("172.17.0.{}", i), 1);
-  EXPECT_EQ(others + BroadcastLimit::kPerSource, BroadcastLimit::kPerSecond) << "of the interface";
+  EXPECT_EQ(others + BroadcastLimit::kPerSource, BroadcastLimit::kStrangers) << "of the interface";
   receive(kIb0, to_link(Ip4{.src = "10.0.0.9", .dst = "192.168.1.255"}.bytes()));
   worker().iterate(tsc);
   EXPECT_EQ(sent_by_port(kEth0).size(), 1U) << "the other interface";
+}
+
+/// Broadcasts to ib0, from a port and from another link.
+class Ip4Broadcasts : public Ip4Route {
+ protected:
+  void SetUp() override {
+    Ip4Route::SetUp();
+    entries[kIb0].directed_broadcast = true;
+    set_neighbour(0, eth_neighbour(kEth0, "192.168.1.10", mac(0x10)));
+    set_neighbour(4, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
+  }
+  /// Broadcasts that leave, of so many from consecutive sources.
+  std::uint64_t sent_of(table::InterfaceId in, std::string_view first, std::uint32_t sources) {
+    std::uint64_t sent = 0;
+    for (std::uint32_t i = 0; i < sources; ++i) {
+      const std::string source = wire::to_string(wire::IpAddr::v4(addr(first) + i));
+      const Bytes packet = Ip4{.src = source.c_str(), .dst = "10.0.255.255"}.bytes();
+      receive(in, in == kEth0 ? to_eth0(packet) : to_link(packet));
+      worker().iterate(tsc_);
+      sent += sent_by_link(kIb0).size();
+    }
+    return sent;
+  }
+
+ private:
+  std::uint64_t tsc_ = rte_rdtsc();
+};
+
+// A host that forges its source, in the name of ever other ones, leaves room for hosts that are
+// neighbours, and for those behind other interfaces.
+TEST_F(Ip4Broadcasts, U03_ForgedSourcesLeaveRoomForOthers) {
+  EXPECT_EQ(sent_of(kEth0, "172.16.0.1", 2'000), BroadcastLimit::kStrangers);
+  const std::uint64_t forged = drops(kEth0, Drop::kIpBroadcastLimit);
+  EXPECT_EQ(forged, 2'000 - BroadcastLimit::kStrangers);
+  std::uint64_t known = 0;
+  for (int i = 0; i < 10; ++i) known += sent_of(kEth0, "192.168.1.10", 1);
+  EXPECT_EQ(known, 10U) << "a neighbour of the same port";
+  // All and those from ib1 are 85 + 2 x 33 then, and end at 150.
+  EXPECT_EQ(sent_of(kIb1, "172.18.0.1", 2'000), 33U) << "half of what eth0 has left to strangers";
 }
 
 class Ip4RouteNeighbours : public WorkerFixture {
