@@ -104,7 +104,7 @@ struct ConnectionConfig {
   /// this side. 7 means for ever: a peer that never has a buffer would then hold all messages sent
   /// to it.
   std::uint8_t rnr_retry = 6;
-  /// 4.096 us << code. Automatic: own queue pairs wait no longer than TCP
+  /// 4.096 us << code. Automatic: own queue pairs wait at least 1 ms, and no longer than TCP
   /// (ipoib/connected/ack_timeouts.h).
   std::uint8_t ack_timeout = kAckTimeoutAuto;
 };

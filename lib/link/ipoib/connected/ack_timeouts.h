@@ -17,6 +17,10 @@ namespace ipoib::link {
 inline constexpr std::uint8_t kLongestLifetime = 19;
 /// ACK delay of this side, and of a peer that has not said its own: 134 ms, as REPs say.
 inline constexpr std::uint8_t kUsualAckDelay = cm::AcceptParams{}.target_ack_delay;
+/// The shortest time-out that follows from a path: 1 ms. One with packet lifetime 0 to a peer that says
+/// ACK delay 0 would have 16 us, in which a process that shares its core need not answer. Linux has no
+/// such bound; its software device says delay 15, some hardware 0.
+inline constexpr std::uint8_t kShortestAckTimeout = 8;
 /// TCP's shortest retransmission time-out.
 inline constexpr std::uint64_t kTcpTimeoutNs = 200'000'000;
 
@@ -43,6 +47,8 @@ inline constexpr std::uint64_t kTcpTimeoutNs = 200'000'000;
   return code;
 }
 
+static_assert(kShortestAckTimeout <= short_ack_timeout(7), "it fits all retries");
+
 /// Timeout in REQ and LAP, of a path with this packet lifetime.
 [[nodiscard]] constexpr std::uint8_t announced_ack_timeout(const ConnectionConfig& config,
                                                            std::uint8_t lifetime) noexcept {
@@ -62,7 +68,8 @@ inline constexpr std::uint64_t kTcpTimeoutNs = 200'000'000;
                                                      std::uint8_t lifetime,
                                                      std::uint8_t ack_delay) noexcept {
   if (config.ack_timeout != kAckTimeoutAuto) return config.ack_timeout;
-  return std::min(path_ack_timeout(lifetime, ack_delay), longest_own_ack_timeout(config));
+  return std::clamp(path_ack_timeout(lifetime, ack_delay), kShortestAckTimeout,
+                    longest_own_ack_timeout(config));
 }
 
 /// Packet lifetime of the path for which a peer announced this timeout.

@@ -119,7 +119,7 @@ TEST_F(ConnectionAlternates, C15_BothEndsLoadTheSecondPathOfTheSa) {
 
 TEST_F(ConnectionAlternates, C18_AnAlternateHasTheAckTimeoutOfItsOwnLifetime) {
   a.path_lifetime = 16;
-  a.second_lifetime = 3;
+  a.second_lifetime = 8;
   sim.meddle = [](std::uint16_t, std::uint16_t, wire::CmMad& mad) {
     if (mad.attr() != wire::CmRep::kAttr) return true;
     auto rep = wire::cm_message<wire::CmRep>(mad);
@@ -129,7 +129,7 @@ TEST_F(ConnectionAlternates, C18_AnAlternateHasTheAckTimeoutOfItsOwnLifetime) {
   };
   connect();
   EXPECT_EQ(queue(a).send.ack_timeout, 12);
-  EXPECT_EQ(queue(a).alternates.at(0).ack_timeout, 4);
+  EXPECT_EQ(queue(a).alternates.at(0).ack_timeout, 9);
   EXPECT_EQ(sim.all_sent<wire::CmLap>().at(0).ack_timeout(), 15) << "with this side's delay";
 }
 

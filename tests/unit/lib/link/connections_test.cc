@@ -415,14 +415,16 @@ TEST(AckTimeouts, C18_PacketLifetimeDecidesTheAckTimeoutOfARequest) {
   }
 }
 
-/// The peer's ACK delay is in its REP. No queue pair waits longer than TCP, C-13.
+/// The peer's ACK delay is in its REP. No queue pair waits longer than TCP, C-13, or less than 1 ms.
 TEST(AckTimeouts, C18_PacketLifetimeDecidesTheAckTimeoutOfTheOwnQueuePair) {
   struct Row {
     std::uint8_t lifetime, delay, retries, timeout;
   };
-  for (const Row& row : {Row{0, 1, 7, 2}, Row{5, 0, 7, 6}, Row{5, 5, 7, 7}, Row{5, 8, 7, 8},
-                         Row{10, 0, 7, 11}, Row{10, 15, 7, 12}, Row{16, 0, 7, 12},
-                         Row{63, 31, 7, 12}, Row{16, 0, 0, 15}, Row{13, 5, 0, 14}}) {
+  for (const Row& row :
+       {Row{0, 0, 7, 8}, Row{0, 31, 7, 12}, Row{31, 0, 7, 12}, Row{31, 31, 7, 12}, Row{0, 0, 0, 8},
+        Row{5, 0, 7, 8}, Row{7, 0, 7, 8}, Row{8, 0, 7, 9}, Row{8, 9, 7, 10}, Row{5, 10, 7, 10},
+        Row{10, 0, 7, 11}, Row{10, 15, 7, 12}, Row{16, 0, 7, 12}, Row{63, 31, 7, 12},
+        Row{16, 0, 0, 15}, Row{13, 5, 0, 14}}) {
     SCOPED_TRACE(testing::Message() << "lifetime " << +row.lifetime << ", delay " << +row.delay);
     SimConnections fabric;
     ConnectionConfig config = rc();
