@@ -21,6 +21,9 @@ namespace {
 
 constexpr std::uint32_t kFirstFreeQpn = 2;
 constexpr std::uint32_t kLastQpn = wire::kMulticastQpn - 1;
+/// Capabilities::ack_delay: 17 ms. A worker sends the ACK in the loop that reads the packet, and may
+/// pause before it; ReadyToReceive::min_rnr_timer rests on the same bound.
+constexpr std::uint8_t kAckDelay = 12;
 
 Status check_mtu(const std::string& name, const fabric::PortAttr& attr) {
   if (wire::mtu_octets(attr.mtu) == 0)
@@ -348,7 +351,8 @@ fabric::Capabilities SoftHca::capabilities() const {
           .receives_chains = true,
           .multicast = fabric::MulticastFilter::kGroups,
           .max_workers = config_.workers,
-          .alternate_paths = true};
+          .alternate_paths = true,
+          .ack_delay = kAckDelay};
 }
 
 DropTotals SoftHca::drops() const {

@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -48,6 +49,10 @@ class Device {
   [[nodiscard]] ibv_pd* queue_pd(unsigned worker);
   [[nodiscard]] bool has_thread_domain(unsigned worker) { return queue_pd(worker) != pd(); }
   [[nodiscard]] const ibv_device_attr& attr() const { return attr_; }
+  /// Capabilities::ack_delay
+  [[nodiscard]] std::uint8_t ack_delay() const {
+    return std::min<std::uint8_t>(attr_.local_ca_ack_delay, 31);
+  }
   [[nodiscard]] bool has(ibv_device_cap_flags flag) const {
     return (attr_.device_cap_flags & flag) != 0;
   }

@@ -104,6 +104,7 @@ fabric::Capabilities VerbsHca::capabilities() const {
   if (!device_) return able;
   able.max_segments = max_send_segments(*device_);
   able.alternate_paths = device_->has(IBV_DEVICE_AUTO_PATH_MIG);
+  able.ack_delay = device_->ack_delay();
   return able;
 }
 

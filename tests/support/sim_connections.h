@@ -51,12 +51,14 @@ class FakeConnectionActions final : public ConnectionActions {
   Status set_ready_to_send(fabric::ConnectedQueue& queue, const fabric::ReadyToSend& attr) override;
   void set_error(fabric::ConnectedQueue& queue) override;
   [[nodiscard]] bool takes_alternates() const override { return migrates; }
+  [[nodiscard]] std::uint8_t ack_delay() const override { return delay; }
   Status load_alternate(fabric::ConnectedQueue& queue,
                         const fabric::AlternatePath& alternate) override;
   [[nodiscard]] fabric::ConnectedQueueInfo info(const fabric::ConnectedQueue& queue) const override;
 
   bool has_room = true;
   bool migrates = false;
+  std::uint8_t delay = 15;                   ///< Capabilities::ack_delay
   bool loads = true;                         ///< Alternate paths.
   std::size_t attempts = 0;                  ///< Calls of create_connected().
   std::set<unsigned> without_receive_queue;  ///< Queue pairs of such workers.

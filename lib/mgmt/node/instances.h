@@ -168,6 +168,9 @@ class LinkInstance final : public link::LinkActions, private link::ConnectionAct
   [[nodiscard]] bool takes_alternates() const override {
     return hca_.hca->capabilities().alternate_paths;
   }
+  [[nodiscard]] std::uint8_t ack_delay() const override {
+    return hca_.hca->capabilities().ack_delay;
+  }
   Status load_alternate(fabric::ConnectedQueue& queue,
                         const fabric::AlternatePath& alternate) override {
     return connected_mode().load_alternate(queue, alternate);

@@ -128,6 +128,7 @@ class Side final : link::NeighbourPaths, link::ConnectionActions {
     return hca_->set_ready_to_send(queue, attr);
   }
   [[nodiscard]] bool takes_alternates() const override { return false; }
+  [[nodiscard]] std::uint8_t ack_delay() const override { return hca_->capabilities().ack_delay; }
   Status load_alternate(fabric::ConnectedQueue& queue, const fabric::AlternatePath& path) override {
     return hca_->load_alternate(queue, path);
   }

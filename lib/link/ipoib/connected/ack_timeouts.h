@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "lib/base/clock.h"
-#include "lib/cm/manager_types.h"
 #include "lib/link/interface_config.h"
 #include "lib/wire/rc.h"
 
@@ -15,8 +14,6 @@ namespace ipoib::link {
 
 /// Bound of the packet lifetimes of records: 2.1 s.
 inline constexpr std::uint8_t kLongestLifetime = 19;
-/// ACK delay of this side, and of a peer that has not said its own: 134 ms, as REPs say.
-inline constexpr std::uint8_t kUsualAckDelay = cm::AcceptParams{}.target_ack_delay;
 /// The shortest time-out that follows from a path: 1 ms. One with packet lifetime 0 to a peer that says
 /// ACK delay 0 would have 16 us, in which a process that shares its core need not answer. Linux has no
 /// such bound; its software device says delay 15, some hardware 0.
@@ -49,11 +46,13 @@ inline constexpr std::uint64_t kTcpTimeoutNs = 200'000'000;
 
 static_assert(kShortestAckTimeout <= short_ack_timeout(7), "it fits all retries");
 
-/// Timeout in REQ and LAP, of a path with this packet lifetime.
+/// Timeout in REQ and LAP, for the peer's packets on a path with this packet lifetime. `ack_delay`:
+/// that of the own device. Source: IBA vol 1 §12.7.34.
 [[nodiscard]] constexpr std::uint8_t announced_ack_timeout(const ConnectionConfig& config,
-                                                           std::uint8_t lifetime) noexcept {
+                                                           std::uint8_t lifetime,
+                                                           std::uint8_t ack_delay) noexcept {
   if (config.ack_timeout != kAckTimeoutAuto) return config.ack_timeout;
-  return path_ack_timeout(lifetime, kUsualAckDelay);
+  return path_ack_timeout(lifetime, ack_delay);
 }
 
 /// The longest timeout of the own queue pairs.
@@ -63,18 +62,12 @@ static_assert(kShortestAckTimeout <= short_ack_timeout(7), "it fits all retries"
   return short_ack_timeout(config.retry_count);
 }
 
-/// Timeout of an own queue pair, on a path with this packet lifetime to a peer with this ACK delay.
+/// Timeout of an own queue pair. `path`: that of its path, which a REQ or LAP of the peer names, or
+/// path_ack_timeout() with the ACK delay of the peer's REP.
 [[nodiscard]] constexpr std::uint8_t own_ack_timeout(const ConnectionConfig& config,
-                                                     std::uint8_t lifetime,
-                                                     std::uint8_t ack_delay) noexcept {
+                                                     std::uint8_t path) noexcept {
   if (config.ack_timeout != kAckTimeoutAuto) return config.ack_timeout;
-  return std::clamp(path_ack_timeout(lifetime, ack_delay), kShortestAckTimeout,
-                    longest_own_ack_timeout(config));
-}
-
-/// Packet lifetime of the path for which a peer announced this timeout.
-[[nodiscard]] constexpr std::uint8_t lifetime_of_ack_timeout(std::uint8_t announced) noexcept {
-  return announced == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(announced - 1);
+  return std::clamp(path, kShortestAckTimeout, longest_own_ack_timeout(config));
 }
 
 /// Time after which a queue pair has failed if no ACK arrives. A device may take up to four times the

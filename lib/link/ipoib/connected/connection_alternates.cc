@@ -42,11 +42,12 @@ void Connections::on_second_path(cm::Handle handle, const std::optional<PathTabl
   if (same_way(path->attr, c->path)) return seek_alternate(handle, *c, now);
   const cm::AlternateParams asked{
       .path = path_there(path->attr, c->peer.gid, port_,
-                         announced_ack_timeout(config_, path->lifetime)),
+                         announced_ack_timeout(config_, path->lifetime, actions_.ack_delay())),
       .remote_timeout = config_.cm_timeout};
   if (!manager_.load_alternate(handle, asked, now)) return;
-  c->asked = {.path = path->attr,
-              .ack_timeout = own_ack_timeout(config_, path->lifetime, c->peer_delay)};
+  c->asked = {
+      .path = path->attr,
+      .ack_timeout = own_ack_timeout(config_, path_ack_timeout(path->lifetime, c->peer_delay))};
 }
 
 /// The peer has loaded its way back first, so that it can follow.
@@ -92,10 +93,8 @@ ApStatus Connections::on_alternate(cm::Handle handle, const wire::CmLap& lap, Ti
   if (c->loaded == back) return ApStatus::kLoaded;  // The LAP is repeated.
   if (now < c->next_load) return ApStatus::kRejected;
   c->next_load = now + kLoads;
-  const fabric::AlternatePath alternate{
-      .path = back,
-      .ack_timeout =
-          own_ack_timeout(config_, lifetime_of_ack_timeout(lap.ack_timeout()), c->peer_delay)};
+  const fabric::AlternatePath alternate{.path = back,
+                                        .ack_timeout = own_ack_timeout(config_, lap.ack_timeout())};
   return load_alternate(*c, alternate) ? ApStatus::kLoaded : ApStatus::kRejected;
 }
 

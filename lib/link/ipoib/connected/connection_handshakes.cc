@@ -81,8 +81,8 @@ Status Connections::ask(const PeerKey& key, Peer& p, fabric::Transport transport
   params.retry_count = config_.retry_count;
   params.rnr_retry = config_.rnr_retry;
   params.mtu = path_mtu(path->mtu_code);
-  params.primary =
-      path_there(path->attr, key.gid, port_, announced_ack_timeout(config_, path->lifetime));
+  params.primary = path_there(path->attr, key.gid, port_,
+                              announced_ack_timeout(config_, path->lifetime, actions_.ack_delay()));
   params.lifetime = path->lifetime;
   params.remote_timeout = params.local_timeout = config_.cm_timeout;
   params.max_retries = config_.cm_retries;
@@ -125,11 +125,12 @@ void Connections::on_reply(cm::Handle handle, const wire::CmRep& rep, TimePoint 
                                          .rx_psn = c.psn};
     if (auto status = actions_.set_ready_to_receive(*c.queue, receive); !status) return status;
     return actions_.set_ready_to_send(
-        *c.queue, {.tx_psn = rep.starting_psn.host(),
-                   .max_message = c.peer_mtu,
-                   .retry_count = config_.retry_count,
-                   .rnr_retry = std::min(rep.rnr_retry(), config_.rnr_retry),
-                   .ack_timeout = own_ack_timeout(config_, path->lifetime, c.peer_delay)});
+        *c.queue,
+        {.tx_psn = rep.starting_psn.host(),
+         .max_message = c.peer_mtu,
+         .retry_count = config_.retry_count,
+         .rnr_retry = std::min(rep.rnr_retry(), config_.rnr_retry),
+         .ack_timeout = own_ack_timeout(config_, path_ack_timeout(path->lifetime, c.peer_delay))});
   }();
   if (!ready) {
     static_cast<void>(manager_.reject(handle, RejReason::kConsumer, now));
@@ -310,10 +311,9 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
     const bool usable = !same_way(back, wanted.path) &&
                         fault_of_alternate(wanted, req.alternate) == wire::ApStatus::kLoaded;
     failover = usable ? wire::Failover::kAccepted : wire::Failover::kRejected;
-    const std::uint8_t lifetime = lifetime_of_ack_timeout(req.alternate.ack_timeout());
     if (usable)
       wanted.asked = {.path = back,
-                      .ack_timeout = own_ack_timeout(config_, lifetime, wanted.peer_delay)};
+                      .ack_timeout = own_ack_timeout(config_, req.alternate.ack_timeout())};
   }
   const fabric::ReadyToReceive receive{.peer_qpn = req.local_qpn.host(),
                                        .path = wanted.path,
@@ -326,6 +326,7 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
                               .starting_psn = psn,
                               .srq = true,
                               .rnr_retry = config_.rnr_retry,
+                              .target_ack_delay = actions_.ack_delay(),
                               .failover = failover,
                               .private_data = private_data(queue_pair)},
                              now);
@@ -334,7 +335,6 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
     return status;
   }
   const auto said = wire::read<wire::IpoibCmPrivate>(req.private_data).value();
-  const std::uint8_t lifetime = lifetime_of_ack_timeout(req.primary.ack_timeout());
   wanted.peer_qpn = receive.peer_qpn;
   wanted.peer_mtu = said.receive_mtu.host();
   Connection& c = add(handle, wanted, now);
@@ -343,7 +343,7 @@ Status Connections::take(cm::Handle handle, const wire::CmReq& req, unsigned que
                .max_message = c.peer_mtu,
                .retry_count = config_.retry_count,
                .rnr_retry = std::min(req.rnr_retry(), config_.rnr_retry),
-               .ack_timeout = own_ack_timeout(config_, lifetime, c.peer_delay)};
+               .ack_timeout = own_ack_timeout(config_, req.primary.ack_timeout())};
   return {};
 }
 

@@ -33,6 +33,8 @@ class ConnectionActions {
   virtual void set_error(fabric::ConnectedQueue& queue) = 0;
   /// Capabilities::alternate_paths
   [[nodiscard]] virtual bool takes_alternates() const = 0;
+  /// Capabilities::ack_delay
+  [[nodiscard]] virtual std::uint8_t ack_delay() const = 0;
   virtual Status load_alternate(fabric::ConnectedQueue& queue,
                                 const fabric::AlternatePath& alternate) = 0;
   [[nodiscard]] virtual fabric::ConnectedQueueInfo info(

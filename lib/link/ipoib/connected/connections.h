@@ -185,8 +185,8 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     fabric::AhAttr path{};          ///< Path in use.
     /// Path that will be loaded when the peer agrees or is ready.
     std::optional<fabric::AlternatePath> asked{};
-    std::optional<fabric::AhAttr> loaded{};    ///< Alternate path of the queue pair.
-    std::uint8_t peer_delay = kUsualAckDelay;  ///< Time in which the peer sends an ACK, a code.
+    std::optional<fabric::AhAttr> loaded{};  ///< Alternate path of the queue pair.
+    std::uint8_t peer_delay = 0;  ///< Active side: the ACK delay in the peer's REP, a time code.
     std::uint8_t path_mtu = 0;    ///< Code, that of the queue pair: each of its paths must have it.
     bool seeking = false;         ///< The SA is asked for an alternate path.
     unsigned seeks = 0;           ///< In vain, since the last one was loaded.

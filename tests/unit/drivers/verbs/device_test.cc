@@ -148,6 +148,15 @@ TEST_F(VerbsDeviceTest, SegmentsAreThoseOfTheDeviceThatIsThere) {
   EXPECT_EQ(node->hca->capabilities().max_segments, 1) << "nothing is known of the next one";
 }
 
+TEST_F(VerbsDeviceTest, C18_AckDelayIsThatOfTheDevice) {
+  fake_verbs::Device& device = add_device(0);
+  for (const auto& [said, delay] : {std::pair{0, 0}, {16, 16}, {31, 31}, {255, 31}}) {
+    device.attr.orig_attr.local_ca_ack_delay = static_cast<std::uint8_t>(said);
+    const auto node = make_node(device);
+    EXPECT_EQ(node->hca->capabilities().ack_delay, delay);
+  }
+}
+
 /// A port of Ethernet link layer, whose network device in these tests is the loopback device.
 class VerbsEthernetTest : public VerbsDeviceTest {
  protected:

@@ -120,6 +120,7 @@ TEST_F(ConnectionAlternates, C15_BothEndsLoadTheSecondPathOfTheSa) {
 TEST_F(ConnectionAlternates, C18_AnAlternateHasTheAckTimeoutOfItsOwnLifetime) {
   a.path_lifetime = 16;
   a.second_lifetime = 8;
+  a.hca.delay = 11;
   sim.meddle = [](std::uint16_t, std::uint16_t, wire::CmMad& mad) {
     if (mad.attr() != wire::CmRep::kAttr) return true;
     auto rep = wire::cm_message<wire::CmRep>(mad);
@@ -130,7 +131,8 @@ TEST_F(ConnectionAlternates, C18_AnAlternateHasTheAckTimeoutOfItsOwnLifetime) {
   connect();
   EXPECT_EQ(queue(a).send.ack_timeout, 12);
   EXPECT_EQ(queue(a).alternates.at(0).ack_timeout, 9);
-  EXPECT_EQ(sim.all_sent<wire::CmLap>().at(0).ack_timeout(), 15) << "with this side's delay";
+  EXPECT_EQ(sim.all_sent<wire::CmLap>().at(0).ack_timeout(), 11) << "with this side's delay";
+  EXPECT_EQ(queue(b).alternates.at(0).ack_timeout, 11);
 }
 
 /// With four LIDs, the path after the next one is not that in use. The peer follows by the first packet

@@ -396,22 +396,45 @@ TEST_F(ConnectionsTest, C18_QueuePairIsKeptForTwoLifetimesOfItsPath) {
   }
 }
 
-struct AckTimeoutRow {
-  std::uint8_t lifetime;
-  std::uint8_t announced;  ///< In the REQ.
-};
-constexpr AckTimeoutRow kAckTimeoutRows[] = {{0, 15},  {12, 15}, {13, 16}, {16, 17}, {17, 18},
-                                             {18, 19}, {19, 20}, {31, 20}, {63, 20}};
-
-TEST(AckTimeouts, C18_PacketLifetimeDecidesTheAckTimeoutOfARequest) {
-  for (const AckTimeoutRow& row : kAckTimeoutRows) {
+/// A request says twice the lifetime plus the ACK delay of the own device, and a reply that of the peer's.
+TEST(AckTimeouts, C18_LifetimeAndDelayOfTheDeviceDecideTheAckTimeoutOfARequest) {
+  struct Row {
+    std::uint8_t lifetime, delay, announced;
+  };
+  for (const Row& row : {Row{0, 0, 2}, Row{0, 15, 15}, Row{0, 31, 20}, Row{31, 0, 20},
+                         Row{31, 31, 20}, Row{12, 15, 15}, Row{13, 15, 16}, Row{16, 15, 17},
+                         Row{17, 15, 18}, Row{18, 15, 19}, Row{19, 15, 20}, Row{63, 15, 20},
+                         Row{9, 12, 12}, Row{10, 12, 13}, Row{11, 12, 13}, Row{12, 12, 14}}) {
+    SCOPED_TRACE(testing::Message() << "lifetime " << +row.lifetime << ", delay " << +row.delay);
     SimConnections fabric;
     auto [a, b] = fabric.two(rc(), rc());
     a.path_lifetime = row.lifetime;
+    a.hca.delay = row.delay;
+    b.hca.delay = static_cast<std::uint8_t>(31 - row.delay);
     fabric.run_for(2s);
-    ASSERT_EQ(a.up().size(), 1U) << unsigned{row.lifetime};
-    EXPECT_EQ(fabric.all_sent<wire::CmReq>().at(0).primary.ack_timeout(), row.announced)
-        << unsigned{row.lifetime};
+    ASSERT_EQ(a.up().size(), 1U);
+    EXPECT_EQ(fabric.all_sent<wire::CmReq>().at(0).primary.ack_timeout(), row.announced);
+    EXPECT_EQ(fabric.all_sent<wire::CmRep>().at(0).target_ack_delay(), b.hca.delay);
+  }
+}
+
+/// The time-out in a request is that of the path: this side adds no delay to it.
+TEST(AckTimeouts, C18_ARequestSaysTheAckTimeoutOfThePeersQueuePair) {
+  struct Row {
+    std::uint8_t announced, retries, timeout;
+  };
+  for (const Row& row : {Row{0, 7, 8}, Row{1, 7, 8}, Row{8, 7, 8}, Row{9, 7, 9}, Row{12, 7, 12},
+                         Row{31, 7, 12}, Row{0, 0, 8}, Row{13, 0, 13}, Row{31, 0, 15}}) {
+    SCOPED_TRACE(testing::Message() << "announced " << +row.announced);
+    SimConnections fabric;
+    ConnectionConfig config = rc();
+    config.retry_count = row.retries;
+    auto [a, b] = fabric.two(config, config);
+    change_each<wire::CmReq>(fabric,
+                             [&](wire::CmReq& req) { req.primary.set_ack_timeout(row.announced); });
+    fabric.run_for(2s);
+    ASSERT_EQ(b.up().size(), 1U);
+    EXPECT_EQ(b.queue(b.up().at(0).qpn).send.ack_timeout, row.timeout);
   }
 }
 
@@ -436,7 +459,6 @@ TEST(AckTimeouts, C18_PacketLifetimeDecidesTheAckTimeoutOfTheOwnQueuePair) {
     fabric.run_for(2s);
     ASSERT_EQ(a.up().size(), 1U);
     EXPECT_EQ(a.queue(a.up().at(0).qpn).send.ack_timeout, row.timeout);
-    EXPECT_EQ(b.queue(b.up().at(0).qpn).send.ack_timeout, row.retries == 0 ? 15 : 12);
   }
 }
 
