@@ -126,13 +126,17 @@ void Connections::on_migrated(cm::Handle handle, Connection& c, const fabric::Ah
   c.loaded.reset();
   if (!c.active) return;
   c.migrated_at = now;
-  c.exchanged = exchanged_messages(c);
+  const auto counters = actions_.info(*c.queue).counters;
+  c.sent_before = counters.tx_messages;
+  c.received_before = counters.rx_messages;
   settling_.set(handle, c.settles, now + kSettleInterval);
 }
 
-std::uint64_t Connections::exchanged_messages(const Connection& c) const {
+/// True if the peer has sent a message since the last migration, or acknowledged one that was posted
+/// since then. The completion of an earlier message may come late, and its ACK by the former path.
+bool Connections::new_path_works(const Connection& c) const {
   const auto counters = actions_.info(*c.queue).counters;
-  return counters.tx_done + counters.rx_messages;
+  return counters.tx_done > c.sent_before || counters.rx_messages > c.received_before;
 }
 
 /// Seeks the next path once the peer has sent or acknowledged a message on the new one. A peer that
@@ -140,7 +144,7 @@ std::uint64_t Connections::exchanged_messages(const Connection& c) const {
 /// nothing to acknowledge, the queue pair has not failed in the time of all retries.
 void Connections::settle(cm::Handle handle, TimePoint now) {
   Connection& c = all_.at(handle);
-  const bool works = exchanged_messages(c) != c.exchanged;
+  const bool works = new_path_works(c);
   const bool silent = now - c.migrated_at >= longest_silence(config_);
   settling_.set(handle, c.settles, works || silent ? kNever : now + kSettleInterval);
   if (works || silent) seek_alternate(handle, c, now);

@@ -194,7 +194,9 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     TimePoint next_load{};        ///< LAPs before it load no other path.
     TimePoint settles = kNever;   ///< Position in the order of `settling_`.
     TimePoint migrated_at{};      ///< The last time.
-    std::uint64_t exchanged = 0;  ///< Messages that the peer had sent or acknowledged at that time.
+    // Message counts at that time.
+    std::uint64_t sent_before = 0;
+    std::uint64_t received_before = 0;
   };
 
   // cm::Consumer.
@@ -276,7 +278,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
                       TimePoint now);
   Status load_alternate(Connection& c, const fabric::AlternatePath& alternate);
   void on_migrated(cm::Handle handle, Connection& c, const fabric::AhAttr& path, TimePoint now);
-  [[nodiscard]] std::uint64_t exchanged_messages(const Connection& c) const;
+  [[nodiscard]] bool new_path_works(const Connection& c) const;
   void settle(cm::Handle handle, TimePoint now);
   /// The fault of an alternate path that the peer names: one between other ports than those of the
   /// connection.

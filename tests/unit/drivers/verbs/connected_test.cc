@@ -209,6 +209,26 @@ TEST_P(VerbsAlternateTest, C15_QueuesMigrateTogetherAndTakeAnotherAlternate) {
   expect_failover(0x21);
 }
 
+// The completions of messages that were posted before the migration come after it. Only that of a later
+// one makes more messages done than were posted at that time, by which a link knows that the path works.
+TEST_P(VerbsAlternateTest, C15_DoneMessagesExceedThoseBeforeAMigrationByTheNewPathOnly) {
+  ASSERT_TRUE(load(a_, 0x21));
+  ASSERT_TRUE(load(b_, 0x11));
+  expect_talk();
+  fabric_.cut(0x20);
+  EXPECT_EQ(send(a_, {700, 60, 61}), 3);
+  fabric_.time_passes(3);
+  expect_migrated(a_, 0x21);
+  const auto before = info(a_).counters;
+  EXPECT_EQ(before.tx_messages, before.tx_done + 3) << "the worker has not polled yet";
+  EXPECT_TRUE(receive(a_).empty());
+  EXPECT_EQ(info(a_).counters.tx_done, before.tx_messages);
+  EXPECT_EQ(send(a_, {62}), 1);
+  EXPECT_TRUE(receive(a_).empty());
+  EXPECT_EQ(info(a_).counters.tx_done, before.tx_messages + 1);
+  EXPECT_EQ(take(receive(b_)).size(), 4U);
+}
+
 // The next path is loaded while the event of the migration waits.
 TEST_P(VerbsAlternateTest, C15_LoadAfterAMigrationDoesNotHideThePathInUse) {
   ASSERT_TRUE(load(a_, 0x21));

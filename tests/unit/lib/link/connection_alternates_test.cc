@@ -149,6 +149,26 @@ TEST_F(ConnectionAlternates, C15_NextPathWaitsUntilThePeerFollows) {
   EXPECT_EQ(queue(a).alternates.size(), 2U);
 }
 
+/// Messages posted before the migration are acknowledged in their order, before those on the new path.
+TEST_F(ConnectionAlternates, C15_AnAckOfAnEarlierMessageDoesNotShowThatThePeerFollowed) {
+  connect_by_four_lids();
+  auto& counters = queue(a).info.counters;
+  counters.tx_messages = 10;
+  counters.tx_done = 7;
+  migrate(a, sim.now);
+  for (int i = 0; i < 3; ++i) {
+    ++counters.tx_done;
+    sim.run_for(110ms);
+    EXPECT_EQ(queue(b).alternates.size(), 1U) << counters.tx_done;
+  }
+  ++counters.tx_messages;
+  sim.run_for(110ms);
+  EXPECT_EQ(queue(b).alternates.size(), 1U) << "not acknowledged yet";
+  ++counters.tx_done;
+  sim.run_for(90ms);
+  EXPECT_EQ(queue(b).alternates.size(), 2U);
+}
+
 TEST_F(ConnectionAlternates, C15_AMessageOfThePeerShowsThatItFollowed) {
   connect_by_four_lids();
   migrate(a, sim.now);
