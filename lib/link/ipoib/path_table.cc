@@ -299,10 +299,11 @@ void PathTable::resume(std::optional<std::uint8_t> tclass, std::uint16_t mtu, st
                        TimePoint now) {
   now_ = now;
   tclass_ = tclass;
-  link_mtu_ = mtu;
+  const bool larger = std::exchange(link_mtu_, mtu) < mtu;
   const bool other_qkey = std::exchange(link_qkey_, qkey) != qkey;
   if (std::exchange(operational_, true)) {
     if (other_qkey) renew_handles(now);
+    if (larger) report_small_mtus(now);
     return;
   }
   for (auto& [key, p] : paths_) {
@@ -681,6 +682,12 @@ void PathTable::report_small_mtu(const Path& p, TimePoint now) {
         "({} more paths before)",
         config_.name, wire::to_string(p.key.gid), octets - sizeof(wire::IpoibHdr), link_mtu_,
         *others);
+}
+
+/// The MTU of the link has risen.
+void PathTable::report_small_mtus(TimePoint now) {
+  for (const auto& [key, p] : paths_)
+    if (p.state == PathState::kReady) report_small_mtu(p, now);
 }
 
 /// The path is ready with these different attributes. Users are notified before old handles are

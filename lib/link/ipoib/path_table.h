@@ -221,6 +221,7 @@ class PathTable final : public NeighbourPaths {
   void log_refused(const wire::Gid& gid, const std::string& why, TimePoint now);
   Status take_over(Path& p, const std::vector<wire::PathRecord>& records, TimePoint now);
   void report_small_mtu(const Path& p, TimePoint now);
+  void report_small_mtus(TimePoint now);
   [[nodiscard]] bool on_one_port(std::uint16_t lid, std::uint16_t other) const;
   Status apply(Path& p, std::vector<fabric::AhAttr> attrs, std::uint8_t mtu_code, TimePoint now);
   [[nodiscard]] Result<std::vector<Way>> make_ways(const std::vector<Way>& old,

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/link/ipoib/path_table.h"
 #include "lib/wire/iba.h"
+#include "lib/wire/notice.h"
 #include "tests/support/logged.h"
 #include "tests/support/sim_ipoib_link.h"
 
@@ -209,6 +211,34 @@ TEST_F(IpoibNeighbour, M08_PathThatCarriesLessThanTheLinkIsReported) {
   b.sa.paths[hw.gid].mtu = wire::with_selector(wire::Selector::kExactly, 3);
   EXPECT_TRUE(report(logged([&] { resolve(); })));
   EXPECT_EQ(b.sink.find(kPeer)->mtu, 1020);
+}
+
+TEST_F(IpoibNeighbour, M08_PathsAreCheckedAgainWhenTheMtuOfTheLinkIsSetHigher) {
+  b.sa.paths[hw.gid].mtu = wire::with_selector(wire::Selector::kExactly, 3);
+  ASSERT_TRUE(b.link.set_mtu(1000, b.now));
+  resolve();
+  const auto log_of = [this](std::uint16_t mtu) {
+    return logged([&] { EXPECT_TRUE(b.link.set_mtu(mtu, b.now)); });
+  };
+  EXPECT_EQ(log_of(1020), "");
+  EXPECT_NE(log_of(2044).find("1020 octets, less than the MTU 2044"), std::string::npos);
+  EXPECT_EQ(b.sink.find(kPeer)->mtu, 1020);
+  b.run_for(11s);
+  EXPECT_EQ(log_of(1500), "") << "it was reported with the larger MTU";
+}
+
+TEST_F(IpoibNeighbour, M08_PathsAreCheckedAgainWhenTheGroupComesBackWithALargerMtu) {
+  b.actions.attr.mtu = 5;
+  resolve();
+  b.sa.members = 0;
+  b.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 5);
+  const std::string log = logged([&] {
+    b.link.on_report(wire::make_notice(wire::Trap::kGroupDeleted, b.sa.group.mgid, 1, {}), b.now);
+    b.run_for(300ms);
+  });
+  EXPECT_EQ(b.link.mtu(), 4092);
+  EXPECT_NE(log.find("2044 octets, less than the MTU 4092"), std::string::npos) << log;
+  EXPECT_EQ(b.sink.find(kPeer)->mtu, 2044);
 }
 
 TEST_F(IpoibNeighbour, U38_OtherSubnetIsReachedByGrhThroughTheRoutersLid) {
