@@ -128,6 +128,12 @@ ibv_gid raw_of(const wire::Gid& gid) {
   return raw;
 }
 
+std::uint8_t static_rate(std::uint8_t path, std::uint8_t port) {
+  const unsigned mbps = wire::rate_mbps(path);
+  // Verbs use the rate codes of the SA.
+  return mbps != 0 && mbps < wire::rate_mbps(port) ? path : std::uint8_t{0};
+}
+
 Result<ibv_ah_attr> make_ah_attr(const PortTables& tables, const fabric::AhAttr& to) {
   if (to.sl > 15)
     return fail(Errc::kInvalidArgument, "address handle with SL {}: allowed: 0-15", to.sl);
@@ -147,14 +153,12 @@ Result<ibv_ah_attr> make_ah_attr(const PortTables& tables, const fabric::AhAttr&
                 "address handle with source path bits {}: the port's LMC is {}", to.src_path_bits,
                 tables.lmc);
 
-  const bool limits =
-      wire::rate_mbps(to.rate) != 0 && wire::rate_mbps(to.rate) < wire::rate_mbps(tables.rate);
   ibv_ah_attr attr{};
   attr.port_num = tables.port;
   attr.dlid = tables.ethernet ? std::uint16_t{0} : to.dlid;
   attr.sl = to.sl;
   attr.src_path_bits = to.src_path_bits;
-  attr.static_rate = limits ? to.rate : std::uint8_t{0};  // Verbs use the rate codes of the SA.
+  attr.static_rate = static_rate(to.rate, tables.rate);
   attr.is_global = to.global ? 1 : 0;
   if (to.global) {
     attr.grh.dgid = raw_of(to.dgid);

@@ -44,6 +44,10 @@ struct PortView {
 /// Converts a GID to its verbs type.
 [[nodiscard]] ibv_gid raw_of(const wire::Gid& gid);
 
+/// Returns the static rate that packets need on a path with this rate code, through a port with the
+/// rate `port`; 0: none, because the port is no faster.
+[[nodiscard]] std::uint8_t static_rate(std::uint8_t path, std::uint8_t port);
+
 /// Returns the verbs attributes of packets to `to`. kInvalidArgument: no packet can go there.
 [[nodiscard]] Result<ibv_ah_attr> make_ah_attr(const PortTables& tables, const fabric::AhAttr& to);
 

@@ -23,6 +23,15 @@ VerbsAhTable::Key VerbsAhTable::key_of(const fabric::AhAttr& to) {
           to.tclass, to.hop_limit, to.flow_label, to.dgid,          to.qkey};
 }
 
+Result<AhPtr> VerbsAhTable::make(ibv_pd* pd, ibv_ah_attr attr, const fabric::AhAttr& to) const {
+  AhPtr handle{ibv_create_ah(pd, &attr)};
+  if (handle == nullptr)
+    return fail(Errc::kNoResources, "{}: cannot create an address handle to {}: {}", name_,
+                to.global ? wire::to_string(to.dgid) : fmt::format("LID {:#06x}", to.dlid),
+                std::strerror(errno));
+  return handle;
+}
+
 Result<fabric::AhIndex> VerbsAhTable::add(ibv_pd* pd, const PortTables& tables,
                                           const fabric::AhAttr& to) {
   expects_management();
@@ -38,11 +47,8 @@ Result<fabric::AhIndex> VerbsAhTable::add(ibv_pd* pd, const PortTables& tables,
     return fail(Errc::kNoResources,
                 "{}: all {} address handles are in use or not yet reclaimed ({})", name_, kCapacity,
                 doomed_.size());
-  AhPtr handle{ibv_create_ah(pd, &*attr)};
-  if (handle == nullptr)
-    return fail(Errc::kNoResources, "{}: cannot create an address handle to {}: {}", name_,
-                to.global ? wire::to_string(to.dgid) : fmt::format("LID {:#06x}", to.dlid),
-                std::strerror(errno));
+  auto handle = make(pd, *attr, to);
+  if (!handle) return tl::make_unexpected(handle.error());
   fabric::AhIndex ah = static_cast<fabric::AhIndex>(entries_.size());
   if (free_.empty()) {
     entries_.emplace_back();
@@ -54,8 +60,8 @@ Result<fabric::AhIndex> VerbsAhTable::add(ibv_pd* pd, const PortTables& tables,
   slots_[ah].qkey.store(to.qkey ? kHasQkey | *to.qkey : 0, std::memory_order_relaxed);
   auto kept = std::make_unique<const fabric::AhAttr>(to);
   attrs_[ah].store(kept.get(), std::memory_order_relaxed);
-  slots_[ah].handle.store(handle.get(), std::memory_order_release);
-  entries_[ah] = {key, std::move(handle), 1, std::move(kept)};
+  slots_[ah].handle.store(handle->get(), std::memory_order_release);
+  entries_[ah] = {key, std::move(*handle), 1, std::move(kept), attr->static_rate};
   by_key_.emplace(key, ah);
   return ah;
 }
@@ -70,13 +76,34 @@ void VerbsAhTable::remove(fabric::AhIndex ah) {
   reclaim();
 }
 
+Status VerbsAhTable::renew(ibv_pd* pd, const PortTables& tables) {
+  expects_management();
+  if (rate_ == tables.rate) return {};
+  for (fabric::AhIndex ah = 0; ah < entries_.size(); ++ah) {
+    Entry& entry = entries_[ah];
+    if (entry.handle == nullptr || entry.static_rate == static_rate(entry.attr->rate, tables.rate))
+      continue;
+    const auto attr = make_ah_attr(tables, *entry.attr);
+    if (!attr) continue;  // The port has no such path any more; its user removes the handle.
+    auto handle = make(pd, *attr, *entry.attr);
+    if (!handle) return tl::make_unexpected(handle.error());
+    slots_[ah].handle.store(handle->get(), std::memory_order_release);
+    entry.static_rate = attr->static_rate;
+    doomed_.push_back({std::exchange(entry.handle, std::move(*handle)), std::nullopt,
+                       retirement_.start(), fabric::kNoAh});
+  }
+  rate_ = tables.rate;
+  return {};
+}
+
 void VerbsAhTable::reclaim() {
   expects_management();
   while (!doomed_.empty()) {
     Doomed& first = doomed_.front();
     if (!first.waits_for) {
       if (!retirement_.over(first.retirement)) return;
-      slots_[first.ah].handle.store(nullptr, std::memory_order_relaxed);
+      if (first.ah != fabric::kNoAh)
+        slots_[first.ah].handle.store(nullptr, std::memory_order_relaxed);
       first.waits_for = first.handle != nullptr ? progress_.posted() : SendMarks{};
     }
     const SendMarks done = progress_.done();
@@ -86,7 +113,7 @@ void VerbsAhTable::reclaim() {
           return now == done.end() || now->second >= mark.second;
         });
     if (!over) return;
-    free_.push_back(first.ah);
+    if (first.ah != fabric::kNoAh) free_.push_back(first.ah);
     doomed_.pop_front();
   }
 }

@@ -47,6 +47,10 @@ class VerbsAhTable {
   /// worker can name it any more, and only then is its number used again. Unknown numbers are
   /// ignored.
   void remove(fabric::AhIndex ah);
+  /// The rate of the port is `tables.rate` from now on: replaces the handles whose static rate
+  /// depends on it. Their numbers stay, and packets that are posted already keep the former ones.
+  /// kNoResources: some handles are still the former ones; a further call tries again.
+  Status renew(ibv_pd* pd, const PortTables& tables);
   /// Destroys removed handles that are no longer in use. Does not block.
   void reclaim();
   /// Destroys all handles of a lost device; no worker may use them. Users keep their numbers.
@@ -54,7 +58,8 @@ class VerbsAhTable {
 
   /// Returns null if there is no such handle.
   [[nodiscard]] ibv_ah* find(fabric::AhIndex ah) const noexcept {
-    return ah < kCapacity ? slots_[ah].handle.load(std::memory_order_relaxed) : nullptr;
+    // Acquire: pairs with the release of renew().
+    return ah < kCapacity ? slots_[ah].handle.load(std::memory_order_acquire) : nullptr;
   }
 
   /// Returns the attributes of a handle that find() returns, which are valid for one burst.
@@ -84,15 +89,17 @@ class VerbsAhTable {
     AhPtr handle;
     unsigned users = 0;
     std::unique_ptr<const fabric::AhAttr> attr{};  ///< Kept until the number is used again.
+    std::uint8_t static_rate = 0;                  ///< That of `handle`.
   };
-  /// A removed handle that pending work requests may still use.
+  /// A removed or former handle that pending work requests may still use.
   struct Doomed {
     AhPtr handle;
     std::optional<SendMarks> waits_for;  ///< Empty: still waits for the workers.
     std::uint64_t retirement;
-    fabric::AhIndex ah;
+    fabric::AhIndex ah;  ///< kNoAh: another handle has its number.
   };
   [[nodiscard]] static Key key_of(const fabric::AhAttr& to);
+  [[nodiscard]] Result<AhPtr> make(ibv_pd* pd, ibv_ah_attr attr, const fabric::AhAttr& to) const;
 
   std::string name_;
   fabric::Retirement& retirement_;
@@ -103,6 +110,7 @@ class VerbsAhTable {
   std::map<Key, fabric::AhIndex> by_key_;
   std::vector<fabric::AhIndex> free_;
   std::deque<Doomed> doomed_;
+  std::uint8_t rate_ = 0;  ///< Code of the port's rate that all handles have been made for.
 };
 
 }  // namespace ipoib::verbs

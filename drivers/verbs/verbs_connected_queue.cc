@@ -122,8 +122,8 @@ Status VerbsConnectedQueue::set_ready_to_receive(const PortTables& tables,
   if (transport() == fabric::Transport::kRc)
     mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   port_share_ = receive_queue.port_shares.of(attr.path);
-  in_use_ = std::make_unique<const fabric::AhAttr>(attr.path);
-  path_.store(in_use_.get(), std::memory_order_release);
+  in_use_ = std::make_unique<const KnownPath>(KnownPath{attr.path, path->static_rate});
+  path_.store(&in_use_->attr, std::memory_order_release);
   mtu_ = wire::mtu_octets(attr.path_mtu);
   if (const int error = modify(*qp_, IBV_QPS_RTR, to, mask); error != 0)
     return fail(Errc::kInvalidArgument, "cannot set queue pair {:#x} ready to receive: {}", qpn(),
@@ -186,7 +186,8 @@ Status VerbsConnectedQueue::load_alternate(const PortTables& tables,
                 qpn(), std::strerror(error));
   // Workers do not read it yet.
   if (loaded_.size() == kKeptAlternates) loaded_.erase(loaded_.begin());
-  loaded_.push_back(std::make_unique<const fabric::AhAttr>(alternate.path));
+  loaded_.push_back(
+      std::make_unique<const KnownPath>(KnownPath{alternate.path, path->static_rate}));
   return {};
 }
 
@@ -197,8 +198,8 @@ std::size_t VerbsConnectedQueue::find_migrated() const {
   ibv_qp_init_attr init{};
   if (loaded_.size() > 1 && ibv_query_qp(qp_.get(), &now, IBV_QP_AV, &init) == 0)
     for (std::size_t i = loaded_.size(); i-- > 0;)
-      if (loaded_[i]->dlid == now.ah_attr.dlid &&
-          loaded_[i]->src_path_bits == now.ah_attr.src_path_bits)
+      if (loaded_[i]->attr.dlid == now.ah_attr.dlid &&
+          loaded_[i]->attr.src_path_bits == now.ah_attr.src_path_bits)
         return i;
   return loaded_.size() - 1;
 }
@@ -207,11 +208,20 @@ std::optional<fabric::AhAttr> VerbsConnectedQueue::migrated(const fabric::Grace&
   expects_management();
   if (qp_ == nullptr || loaded_.empty()) return std::nullopt;
   const auto found = loaded_.begin() + static_cast<std::ptrdiff_t>(find_migrated());
-  path_.store(found->get(), std::memory_order_release);
+  path_.store(&(*found)->attr, std::memory_order_release);
   old_paths_.add(std::exchange(in_use_, std::move(*found)), grace);
-  old_paths_.reclaim(grace, [](std::unique_ptr<const fabric::AhAttr> old) { old.reset(); });
+  old_paths_.reclaim(grace, [](KnownPathPtr old) { old.reset(); });
   loaded_.erase(loaded_.begin(), found + 1);
-  return *in_use_;
+  return in_use_->attr;
+}
+
+bool VerbsConnectedQueue::exceeds(std::uint8_t port_rate) const {
+  expects_management();
+  const auto exceeded = [port_rate](const KnownPathPtr& path) {
+    return path != nullptr && path->static_rate == 0 &&
+           static_rate(path->attr.rate, port_rate) != 0;
+  };
+  return exceeded(in_use_) || std::ranges::any_of(loaded_, exceeded);
 }
 
 void VerbsConnectedQueue::set_error(QueueError error) noexcept {

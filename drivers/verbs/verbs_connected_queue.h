@@ -40,6 +40,8 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   /// The device has migrated the queue pair. Returns the path that it uses now; empty: no alternate
   /// path was loaded.
   std::optional<fabric::AhAttr> migrated(const fabric::Grace& grace);
+  /// True if the queue pair would exceed the rate of its path through a port with this rate code.
+  [[nodiscard]] bool exceeds(std::uint8_t port_rate) const;
   /// Ends sending, on request of this side (kClosed) or after an error of the device. Only the
   /// first call has an effect. Any lcore.
   void set_error(fabric::QueueError error) noexcept;
@@ -79,6 +81,12 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   [[nodiscard]] bool add(const MemoryMap& map, rte_mbuf* m) noexcept;
   void lose(rte_mbuf* m, Drop reason) noexcept;
   void show_sent(const CaptureView& view, std::uint64_t from) noexcept;
+  /// A path as the queue pair has it.
+  struct KnownPath {
+    fabric::AhAttr attr;
+    std::uint8_t static_rate;
+  };
+  using KnownPathPtr = std::unique_ptr<const KnownPath>;
   [[nodiscard]] std::size_t find_migrated() const;
 
   PortShared& shared_;
@@ -92,11 +100,11 @@ class alignas(64) VerbsConnectedQueue final : public fabric::ConnectedQueue {
   // Set before the queue pair can receive.
   /// Path in use. Captures show it.
   std::atomic<const fabric::AhAttr*> path_{nullptr};
-  std::unique_ptr<const fabric::AhAttr> in_use_;  ///< path_
+  KnownPathPtr in_use_;  ///< The owner of path_.
   /// Alternate paths, the one loaded last at the end. The device may have migrated to the one before
   /// it, and the event is still to be read.
-  std::vector<std::unique_ptr<const fabric::AhAttr>> loaded_;
-  fabric::Retired<std::unique_ptr<const fabric::AhAttr>> old_paths_;
+  std::vector<KnownPathPtr> loaded_;
+  fabric::Retired<KnownPathPtr> old_paths_;
   std::uint32_t mtu_ = 0;  ///< MTU of the path, octets.
   // Worker lcore only: mbufs of posted messages. Totals count modulo 2^32.
   std::uint32_t posted_mbufs_ = 0;

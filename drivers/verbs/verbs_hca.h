@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "drivers/verbs/captured_mads.h"
@@ -127,6 +128,9 @@ class VerbsHca final : public fabric::Hca,
   Status equip(VerbsUdQueue& queue);
   Status equip(VerbsReceiveQueue& queue);
   void end_queues_of_moved_pkeys();
+  void end_queues_without_rate();
+  void end_queues(std::string_view why,
+                  const std::function<bool(const VerbsConnectedQueue&)>& ends);
   Status restart(VerbsUdQueue& queue, std::uint16_t pkey_index);
   void check_failures(TimePoint now);
   Status attach_now(VerbsUdQueue& queue, const VerbsUdQueue::Attachment& group);

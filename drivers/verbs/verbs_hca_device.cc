@@ -182,6 +182,8 @@ void VerbsHca::look_at_port() {
   fabric::PortAttr next = attr_;
   if (view) {
     const bool moved = tables_.gid_index != view->tables.gid_index;
+    // A port that is not active has no rate.
+    if (view->attr.state != fabric::PortState::kActive) view->tables.rate = tables_.rate;
     tables_ = view->tables;
     if (tables_.ethernet && (!mad_port_ || moved)) mad_port_ = config_.mad_port(tables_.gid_index);
     pkeys_ = std::move(view->pkeys);
@@ -231,9 +233,11 @@ void VerbsHca::equip() {
   const auto note = [&](const Status& done) {
     if (!done) problem = done.error().what;
   };
+  note(ahs_.renew(device_->pd(), tables_));
   for (const auto& queue : receive_queues_) note(equip(*queue));
   for (const auto& queue : ud_queues_) note(equip(*queue));
   end_queues_of_moved_pkeys();
+  end_queues_without_rate();
   if (!problem.empty() && problem != queue_problem_)
     log(LogArea::kFabric, LogLevel::kErr, "{}", problem);
   queue_problem_ = std::move(problem);
@@ -281,17 +285,30 @@ Status VerbsHca::equip(VerbsUdQueue& queue) {
 /// A queue pair keeps the index of its P_Key, where the subnet manager may put another P_Key at any
 /// time. A peer's packets are then discarded without a word, so the connection ends and opens again.
 void VerbsHca::end_queues_of_moved_pkeys() {
+  end_queues("the P_Key table of the port has changed", [this](const VerbsConnectedQueue& queue) {
+    return find_pkey(pkeys_, queue.pkey) != queue.pkey_index;
+  });
+}
+
+/// A queue pair keeps the static rate of its path, which it does not have if the port was no faster when
+/// it was made. If the port is faster now, the connection ends and opens again with one.
+void VerbsHca::end_queues_without_rate() {
+  end_queues("the rate of the port has risen above that of paths",
+             [this](const VerbsConnectedQueue& queue) { return queue.exceeds(tables_.rate); });
+}
+
+/// Ends the queue pairs for which `ends` is true.
+void VerbsHca::end_queues(std::string_view why,
+                          const std::function<bool(const VerbsConnectedQueue&)>& ends) {
   unsigned ended = 0;
   for (const auto& queue : connected_queues_) {
-    if (queue->error() != fabric::QueueError::kNone) continue;
-    if (find_pkey(pkeys_, queue->pkey) == queue->pkey_index) continue;
+    if (queue->error() != fabric::QueueError::kNone || !ends(*queue)) continue;
     queue->end(fabric::QueueError::kInvalidRequest);
     ++ended;
   }
   if (ended != 0)
-    log(LogArea::kFabric, LogLevel::kNotice,
-        "{}: the P_Key table of the port has changed, {} connected queue pairs end", config_.name,
-        ended);
+    log(LogArea::kFabric, LogLevel::kNotice, "{}: {}, {} connected queue pairs end", config_.name,
+        why, ended);
 }
 
 /// Restarts the queue pair. Its attachments to multicast groups stay.

@@ -247,6 +247,25 @@ TEST_P(VerbsAlternateTest, C15_LoadAfterAMigrationDoesNotHideThePathInUse) {
   expect_failover(0x21);
 }
 
+TEST_P(VerbsAlternateTest, U22_AnAlternateWithoutItsRateEndsTheQueueOnAFasterPort) {
+  const auto load_with_rate = [this] {
+    fabric::AlternatePath alternate;
+    alternate.path.dlid = 0x21;
+    alternate.path.rate = kRate40Gbps;
+    alternate.path.src_path_bits = 1;
+    ASSERT_TRUE(a_.node->hca->load_alternate(*a_.queue, alternate));
+  };
+  load_with_rate();
+  set_speed(*a_.node, kSpeed100Gbps);
+  EXPECT_TRUE(news(a_).empty()) << "it has its rate";
+  rejoin();
+  set_speed(*a_.node, kSpeed10Gbps);
+  load_with_rate();
+  EXPECT_TRUE(news(a_).empty());
+  set_speed(*a_.node, kSpeed100Gbps);
+  expect_failed(a_, QueueError::kInvalidRequest);
+}
+
 TEST_P(VerbsAlternateTest, C15_AnAlternateBetweenOtherLidsThanThePeersFails) {
   fabric::AlternatePath alternate;
   alternate.path.dlid = 0x21;  // From LID 0x10, to which the peer's does not lead.
@@ -710,6 +729,33 @@ TEST_P(VerbsConnectedTest, QueueOfAPkeyThatMovesFails) {
   change({0xffff});
   EXPECT_TRUE(news(a_).empty());
   expect_talk_again();
+}
+
+// A queue pair keeps the static rate of its path. Without one, it would exceed the path on a port that
+// has become faster.
+TEST_P(VerbsConnectedTest, U22_QueueWithoutTheRateOfItsPathEndsOnAFasterPort) {
+  const auto join_with_rate = [this] {
+    End& end = a_;
+    end.node->hca->destroy_connected_queue(*end.queue);
+    end.queue = make_queue(end);
+    auto attr = towards(b_);
+    attr.path.rate = kRate40Gbps;
+    ASSERT_TRUE(end.node->hca->set_ready_to_receive(*end.queue, attr));
+    ASSERT_TRUE(end.node->hca->set_ready_to_send(*end.queue, sending()));
+  };
+  join_with_rate();
+  EXPECT_EQ(fabric_.attr_of(a_.queue->qpn()).ah_attr.static_rate, kRate40Gbps);
+  set_speed(*a_.node, kSpeed10Gbps);
+  EXPECT_TRUE(news(a_).empty());
+  join_with_rate();
+  EXPECT_EQ(fabric_.attr_of(a_.queue->qpn()).ah_attr.static_rate, 0);
+  set_speed(*a_.node, kSpeed10Gbps);
+  EXPECT_TRUE(news(a_).empty());
+  set_speed(*a_.node, kSpeed100Gbps);
+  expect_failed(a_, QueueError::kInvalidRequest);
+  join_with_rate();
+  EXPECT_EQ(fabric_.attr_of(a_.queue->qpn()).ah_attr.static_rate, kRate40Gbps);
+  EXPECT_TRUE(news(a_).empty());
 }
 
 TEST_P(VerbsConnectedTest, FailedReceiveIsTheQueuesFailure) {

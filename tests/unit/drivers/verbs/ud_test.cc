@@ -606,6 +606,72 @@ TEST_P(VerbsUdTest, EqualHandlesAreOne) {
   EXPECT_EQ(take(b_->receive()).size(), 1U);
 }
 
+/// A path of 40 Gb/s limits a port of 100 Gb/s, not one of 10 Gb/s.
+TEST_P(VerbsUdTest, U22_HandlesFollowTheRateOfThePort) {
+  fabric_.tap(true);
+  const auto ah = ah_to(*a_, 5, kRate40Gbps);
+  const auto rate = [&] {
+    VerbsFixture::send(*a_, ah, b_->queue->qpn(), {payload(60)});
+    EXPECT_EQ(take(b_->receive()).size(), 1U);
+    reap();
+    const auto sent = fabric_.take_sent();
+    return sent.empty() ? 0xff : int{sent[0].static_rate};
+  };
+  const auto handles = fabric_.live().ahs;
+  EXPECT_EQ(rate(), kRate40Gbps);
+  set_speed(*a_, kSpeed10Gbps);
+  EXPECT_EQ(rate(), 0);
+  set_speed(*a_, kSpeed100Gbps);
+  EXPECT_EQ(rate(), kRate40Gbps);
+  pass(*a_);
+  EXPECT_EQ(fabric_.live().ahs, handles) << "the former ones are destroyed";
+  // A port that is down reports some speed or other.
+  auto& port = a_->device->ports[0].attr;
+  port.state = IBV_PORT_DOWN;
+  set_speed(*a_, kSpeed10Gbps);
+  port.state = IBV_PORT_ACTIVE;
+  set_speed(*a_, kSpeed100Gbps);
+  EXPECT_EQ(rate(), kRate40Gbps);
+  a_->hca->destroy_ah(ah);
+  pass(*a_);
+  EXPECT_EQ(fabric_.live().ahs, handles - 1);
+}
+
+TEST_P(VerbsUdTest, U22_SendsKeepTheHandleThatTheyWerePostedWith) {
+  const auto ah = ah_to(*a_, 5, kRate40Gbps);
+  const auto handles = fabric_.live().ahs;
+  fabric_.hold_sends(*a_->device, true);
+  VerbsFixture::send(*a_, ah, b_->queue->qpn(), {payload(60)});
+  set_speed(*a_, kSpeed10Gbps);
+  pass(*a_);
+  EXPECT_EQ(fabric_.live().ahs, handles + 1);
+  VerbsFixture::send(*a_, ah, b_->queue->qpn(), {payload(61)});
+  fabric_.hold_sends(*a_->device, false);
+  EXPECT_EQ(take(b_->receive()).size(), 2U);
+  reap();
+  pass(*a_);
+  EXPECT_EQ(fabric_.live().ahs, handles);
+}
+
+TEST_P(VerbsUdTest, U22_HandlesThatCannotBeMadeAnewAreTriedAgain) {
+  fabric_.tap(true);
+  set_speed(*a_, kSpeed10Gbps);
+  const auto ah = ah_to(*a_, 5, kRate40Gbps);
+  fabric_.fail(Call::kCreateAh, ENOMEM);
+  set_speed(*a_, kSpeed100Gbps);
+  expect_problem(*a_, "cannot create an address handle to LID 0x0005");
+  VerbsFixture::send(*a_, ah, b_->queue->qpn(), {payload(60)});
+  pass(*a_);
+  EXPECT_EQ(a_->hca->problem(), "");
+  VerbsFixture::send(*a_, ah, b_->queue->qpn(), {payload(60)});
+  EXPECT_EQ(take(b_->receive()).size(), 2U);
+  reap();
+  const auto sent = fabric_.take_sent();
+  ASSERT_EQ(sent.size(), 2U);
+  EXPECT_EQ(sent[0].static_rate, 0);
+  EXPECT_EQ(sent[1].static_rate, kRate40Gbps);
+}
+
 TEST_P(VerbsUdTest, HandleOutlivesItsSends) {
   const auto handles = fabric_.live().ahs;
   fabric_.hold_sends(*a_->device, true);

@@ -93,6 +93,12 @@ std::vector<fabric::PortEvent> VerbsFixture::pass(Node& node, Duration time) {
   return events;
 }
 
+void VerbsFixture::set_speed(Node& node, std::uint8_t speed) {
+  node.device->ports[0].attr.active_speed = speed;
+  fabric_.raise(*node.device, IBV_EVENT_PORT_ACTIVE);
+  pass(node, Duration{0});
+}
+
 rte_mbuf* VerbsFixture::packet(std::span<const std::byte> octets, fabric::AhIndex ah,
                                std::uint32_t qpn) {
   rte_mbuf* m = test::mbuf_of(pool(), octets);

@@ -32,6 +32,9 @@ using test::Bytes;
 
 inline constexpr std::uint32_t kQkey = 0xb1b;
 inline constexpr std::uint16_t kMlid = 0xc001;
+// Speeds of ports and rates of paths.
+inline constexpr std::uint8_t kSpeed10Gbps = 1, kSpeed100Gbps = 32;
+inline constexpr std::uint8_t kRate40Gbps = 7;
 inline constexpr std::uint16_t kDepth = 64;  ///< Depth of all queues.
 inline const wire::Gid kMgid = wire::Gid::of(0xff12'401b'ffff'0000, 0xffff'ffff);
 
@@ -122,6 +125,8 @@ class VerbsFixture : public testing::Test {
     EXPECT_NE(node.hca->problem().find(part), std::string::npos)
         << part << " is not in: " << node.hca->problem();
   }
+  /// The port of the node has four lanes of this speed code of verbs from now on.
+  void set_speed(Node& node, std::uint8_t speed);
   /// True if a packet arrives.
   bool talk(Node& from, Node& to);
 
