@@ -262,8 +262,8 @@ void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
       "Time-out for the acknowledgement of an RC packet before it is retransmitted, encoded as in "
       "cm-timeout; 12 is 17 ms. auto: twice the packet lifetime of the path plus the ACK delay of "
       "the neighbour, at least 1 ms, but so short that all retries of retry-count end within 200 "
-      "ms, the minimum retransmission time-out of TCP. Over long distances, set a value above the "
-      "round-trip time."));
+      "ms, the minimum retransmission time-out of TCP. Hardware may wait up to four times as long "
+      "for each. Over long distances, set a value above the round-trip time."));
   add(row<E>(
       "retry-count", [](auto& c) -> auto& { return c.connection.retry_count; }, Integer{0, 7},
       "Number of retransmissions of an RC packet before the connection fails and packets are sent "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ACK timeouts of RC queue pairs, as codes: 4.096 us << code. They follow from the packet lifetime of
-// the path, but a queue pair waits no longer than TCP does.
+// the path, but all attempts of a queue pair end before TCP's time-out. A device waits at least for the
+// timeout, as the software HCA does, and at most four times as long (IBA vol 1 §9.7.6.1.3).
 #pragma once
 
 #include <algorithm>
@@ -33,8 +34,8 @@ inline constexpr std::uint64_t kTcpTimeoutNs = 200'000'000;
   return static_cast<std::uint8_t>(std::min<int>(sum, kLongestAckTimeout));
 }
 
-/// The longest timeout with which all retries end before TCP repeats a packet. Source:
-/// draft-ietf-ipoib-connected-mode-03 §7.1.
+/// The longest timeout with which all attempts end before TCP repeats a packet, on a device that waits
+/// no longer than that. Source: draft-ietf-ipoib-connected-mode-03 §7.1.
 [[nodiscard]] constexpr std::uint8_t short_ack_timeout(std::uint8_t retry_count) noexcept {
   std::uint8_t code = 1;
   while (code < kLongestAckTimeout &&
@@ -70,8 +71,7 @@ static_assert(kShortestAckTimeout <= short_ack_timeout(7), "it fits all retries"
   return std::clamp(path, kShortestAckTimeout, longest_own_ack_timeout(config));
 }
 
-/// Time after which a queue pair has failed if no ACK arrives. A device may take up to four times the
-/// timeout (IBA vol 1 §9.7.6.1.3).
+/// Time after which a queue pair of any device has failed if no ACK arrives.
 [[nodiscard]] constexpr Duration longest_silence(const ConnectionConfig& config) noexcept {
   return Duration{4 * (config.retry_count + 1U) *
                   wire::ack_timeout_ns(longest_own_ack_timeout(config))};
