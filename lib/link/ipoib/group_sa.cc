@@ -311,6 +311,15 @@ bool GroupTable::is_heard(const Group& g) const {
          actions_.qpn(g.attached->queue_pair) != 0;
 }
 
+template <class... Args>
+void GroupTable::log_failure(const wire::Gid& mgid, TimePoint now, fmt::format_string<Args...> why,
+                             Args&&... args) {
+  if (const auto suppressed = log_limit_.allow(now))
+    log(LogArea::kLink, LogLevel::kWarning, "{}: group {}: {} ({} failures suppressed)",
+        config_.name, wire::to_string(mgid), fmt::format(why, std::forward<Args>(args)...),
+        *suppressed);
+}
+
 void GroupTable::begin_to_move() {
   to_move_.clear();
   for (const auto& [mgid, g] : groups_)
@@ -324,7 +333,7 @@ bool GroupTable::move(std::size_t max, TimePoint now) {
     if (g == nullptr || !g->attached) continue;
     if (const auto attached = attach(*g); !attached) {
       ++counters_.group_moves_failed;
-      log_failure(g->mgid, attached.error().what, now);
+      log_failure(g->mgid, now, "{}", attached.error().what);
     }
   }
   return !to_move_.empty();
@@ -338,22 +347,14 @@ void GroupTable::detach(Group& g) {
 
 void GroupTable::report(Group& g, const std::string& why, TimePoint now) {
   g.reason = why;
-  log_failure(g.mgid, why, now);
+  log_failure(g.mgid, now, "{}", why);
 }
 
 /// The table has no room for the group.
 void GroupTable::refuse(const wire::Gid& mgid, TimePoint now) {
   ++counters_.group_refused_local;
-  log_failure(mgid,
-              fmt::format("all {} places of the link are in use (max-groups = {})", groups_.size(),
-                          config_.group.max_groups),
-              now);
-}
-
-void GroupTable::log_failure(const wire::Gid& mgid, const std::string& why, TimePoint now) {
-  if (const auto suppressed = log_limit_.allow(now))
-    log(LogArea::kLink, LogLevel::kWarning, "{}: group {}: {} ({} failures suppressed)",
-        config_.name, wire::to_string(mgid), why, *suppressed);
+  log_failure(mgid, now, "all {} places of the link are in use (max-groups = {})", groups_.size(),
+              config_.group.max_groups);
 }
 
 // --- Multicast router ---

@@ -4,6 +4,8 @@
 // event. Only a few SA requests are open at a time. Source: RFC 4391 §10-§12.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -124,7 +126,10 @@ class GroupTable final : public LinkGroups {
   [[nodiscard]] bool is_heard(const Group& g) const;
   void detach(Group& g);
   void report(Group& g, const std::string& why, TimePoint now);
-  void log_failure(const wire::Gid& mgid, const std::string& why, TimePoint now);
+  /// Formats the reason only for a line that is written.
+  template <class... Args>
+  void log_failure(const wire::Gid& mgid, TimePoint now, fmt::format_string<Args...> why,
+                   Args&&... args);
   void refuse(const wire::Gid& mgid, TimePoint now);
   void list_groups(TimePoint now);
   void on_listed(const sa::Outcome& outcome, TimePoint now);
