@@ -143,16 +143,17 @@ void GroupTable::step(Group& g, GroupMembership& m, bool wanted, TimePoint now) 
   m.wanted = wanted;
   if (m.busy()) return;
   if (m.sa_registered && m.port != actions_.port().gid()) leave_former(g, m, now);
-  if (!wanted && m.sa_registered) withhold_leave(m);
-  if (wanted) {
-    if (m.due <= now && may_join(g, m, now)) request_join(g, m, now);
-  } else if (m.sa_registered) {
+  const bool leaves = !wanted || m.leave_first;
+  if (leaves && m.sa_registered) withhold_leave(m);
+  if (leaves && m.sa_registered) {
     const bool due = !gone || m.due <= now;  // After a failed leave, only at the retry time.
     if (due && may_ask(m.due, now)) request_leave(g, m, now);
+  } else if (wanted) {
+    if (m.due <= now && may_join(g, m, now)) request_join(g, m, now);
   } else {
     m.state = GroupMembership::State::kNone;
     m.due = TimePoint::min();
-    if (!g.full.member() && !g.non.member()) detach(g);
+    detach_unless_member(g);
   }
 }
 
@@ -181,6 +182,7 @@ void GroupTable::request_join(Group& g, GroupMembership& m, TimePoint now) {
   ++queries_;
   ++counters_.group_joins_sent;
   m.sa_registered = true;
+  m.leave_first = false;
   m.port = port;
   m.began = now;
   if (m.state == GroupMembership::State::kNone) m.state = GroupMembership::State::kJoining;
@@ -201,6 +203,10 @@ void GroupTable::request_join(Group& g, GroupMembership& m, TimePoint now) {
 void GroupTable::on_joined(Group& g, GroupMembership& m, const sa::Outcome& outcome,
                            TimePoint now) {
   if (!outcome) return on_refused(g, m, outcome.error(), now);
+  if (m.leave_first) {  // The link was down since.
+    m.due = TimePoint::min();
+    return;
+  }
   const auto record = accept(g, *outcome);
   if (!record) return fail_join(g, m, record.error(), now);
   g.record = *record;
@@ -239,16 +245,21 @@ void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& fai
     // The group may exist with other attributes, or may have been deleted since.
     m.no_attributes = !m.no_attributes && failure.status == kInvalid;
   }
-  if (!g.full.member() && !g.non.member()) detach(g);
+  detach_unless_member(g);
 }
 
 void GroupTable::fail_join(Group& g, GroupMembership& m, const Error& why, TimePoint now) {
   ++counters_.group_joins_failed;
   m.state = GroupMembership::State::kRefused;
   m.no_room = why.code == Errc::kNoResources;
+  back_off(m, now);
+  report(g, why.what, now);
+}
+
+/// Sets the time of the next attempt after a failed one.
+void GroupTable::back_off(GroupMembership& m, TimePoint now) {
   m.backoff = std::clamp(m.backoff * 2, config_.group.backoff_min, config_.group.backoff_max);
   m.due = std::max(now, m.began + jitter_.around(m.backoff, kSpread));
-  report(g, why.what, now);
 }
 
 void GroupTable::request_leave(Group& g, GroupMembership& m, TimePoint now) {
@@ -256,7 +267,7 @@ void GroupTable::request_leave(Group& g, GroupMembership& m, TimePoint now) {
   ++counters_.group_leaves_sent;
   m.began = now;
   m.state = GroupMembership::State::kNone;
-  if (!g.full.member() && !g.non.member()) detach(g);
+  detach_unless_member(g);
   m.transaction = sa_.submit(
       sa::leave_group(g.mgid, m.port, config_.pkey, m.bit),
       [this, mgid = g.mgid, which = &m](const sa::Outcome& outcome, TimePoint at) {
@@ -270,18 +281,15 @@ void GroupTable::request_leave(Group& g, GroupMembership& m, TimePoint now) {
       now);
 }
 
-/// An SA that is silent or busy may still count this port: the leave is repeated, except at the end
-/// of the link. An SA that refuses has no membership to end: it lost it, or its answer to an
-/// earlier copy was lost.
+/// An SA that is silent or busy may still count this port: the leave is repeated. An SA that refuses
+/// has no membership to end: it lost it, or its answer to an earlier copy was lost.
 void GroupTable::on_left(Group& g, GroupMembership& m, const sa::Outcome& outcome, TimePoint now) {
-  const bool again = !outcome && !sa_says_no(outcome.error()) && operational_;
-  m.sa_registered = again;
-  m.due = TimePoint::min();
-  m.backoff = again
-                  ? std::clamp(m.backoff * 2, config_.group.backoff_min, config_.group.backoff_max)
-                  : Duration::zero();
-  if (again) m.due = std::max(now, m.began + jitter_.around(m.backoff, kSpread));
-  if (outcome || sa_says_no(outcome.error())) return;
+  m.sa_registered = !outcome && !sa_says_no(outcome.error());
+  if (!m.sa_registered) {
+    if (!m.wanted) m.backoff = Duration::zero();
+    return;
+  }
+  back_off(m, now);
   ++counters_.group_leaves_failed;
   report(g, "leave: " + sa::describe(outcome.error()), now);
 }
@@ -343,6 +351,11 @@ void GroupTable::detach(Group& g) {
   if (!g.attached) return;
   actions_.detach(g.attached->queue_pair, g.mgid, g.attached->mlid);
   g.attached.reset();
+}
+
+/// Packets of the group arrive for full members and for members that only receive.
+void GroupTable::detach_unless_member(Group& g) {
+  if (!g.full.member() && !g.non.member()) detach(g);
 }
 
 void GroupTable::report(Group& g, const std::string& why, TimePoint now) {

@@ -267,6 +267,7 @@ void GroupTable::withdraw(Group& g) {
        {std::pair{&g.full, &bare.full}, {&g.non, &bare.non}, {&g.send, &bare.send}}) {
     to->bit = from->bit;
     to->sa_registered = from->sa_registered;
+    to->leave_first = from->leave_first;
     to->port = from->port;
   }
   g = std::move(bare);
@@ -280,8 +281,9 @@ void GroupTable::stop(TimePoint now) {
   std::vector<wire::Gid> mgids;
   for (auto& [mgid, g] : groups_) {
     mgids.push_back(mgid);
-    drop_request(g.query);  // Joins and leaves continue: one that overtakes another would undo it.
-    for (auto* m : {&g.full, &g.non, &g.send}) m->due = TimePoint::min();
+    drop_request(g.query);
+    end_memberships(g, TimePoint::min());
+    for (auto* m : {&g.full, &g.non, &g.send}) m->leave_first = m->sa_registered;
     g.listeners.clear();
     g.routed = g.depends = false;
     g.dependents = 0;
@@ -289,6 +291,20 @@ void GroupTable::stop(TimePoint now) {
   }
   std::sort(mgids.begin(), mgids.end());
   for (const auto& mgid : mgids) advance(*find(mgid), now);
+}
+
+/// The port is not a member any more. Joins and leaves under way continue: one that overtakes another
+/// would undo it. `due`: the earliest time of the next request.
+void GroupTable::end_memberships(Group& g, TimePoint due) {
+  for (auto* m : {&g.full, &g.non, &g.send}) {
+    if (m->busy()) {
+      if (m->member()) m->state = GroupMembership::State::kJoining;
+      continue;
+    }
+    m->state = GroupMembership::State::kNone;
+    m->due = due;
+  }
+  detach(g);
 }
 
 void GroupTable::abort_leaves() {
@@ -443,16 +459,8 @@ void GroupTable::on_deleted(const wire::Gid& mgid, TimePoint now) {
   Group* g = operational_ ? find(mgid) : nullptr;
   if (g == nullptr) return;
   ++counters_.group_reports;
-  for (auto* m : {&g->full, &g->non, &g->send}) {
-    if (m->busy()) {
-      if (m->member()) m->state = GroupMembership::State::kJoining;
-      continue;
-    }
-    m->state = GroupMembership::State::kNone;
-    m->due = now + jitter_.around(kReportSpread, 100);
-  }
+  end_memberships(*g, now + jitter_.around(kReportSpread, 100));
   g->routed = false;
-  detach(*g);
   forget(*g, now);
   advance(*g, now);
 }

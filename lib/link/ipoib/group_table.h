@@ -93,6 +93,7 @@ class GroupTable final : public LinkGroups {
   void drop_request(sa::TransactionId& id);
   void drop_requests(Group& g);
   void withdraw(Group& g);
+  void end_memberships(Group& g, TimePoint due);
 
   // Steps (group_table.cc).
   void advance(Group& g, TimePoint now);
@@ -117,6 +118,7 @@ class GroupTable final : public LinkGroups {
   void leave_former(Group& g, GroupMembership& m, TimePoint now);
   void on_refused(Group& g, GroupMembership& m, const sa::Failure& failure, TimePoint now);
   void fail_join(Group& g, GroupMembership& m, const Error& why, TimePoint now);
+  void back_off(GroupMembership& m, TimePoint now);
   Result<wire::McMemberRecord> accept(const Group& g, const sa::Reply& reply) const;
   [[nodiscard]] unsigned place_of(const Group& g) const {
     return spread_.queue_pair_of(g.mgid, spread_width(config_, actions_));
@@ -125,6 +127,7 @@ class GroupTable final : public LinkGroups {
   /// True if the group is attached where its packets arrive now.
   [[nodiscard]] bool is_heard(const Group& g) const;
   void detach(Group& g);
+  void detach_unless_member(Group& g);
   void report(Group& g, const std::string& why, TimePoint now);
   /// Formats the reason only for a line that is written.
   template <class... Args>

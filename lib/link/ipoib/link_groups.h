@@ -44,8 +44,10 @@ class LinkGroups {
   virtual void suspend() = 0;
   /// stop() follows: until then a group that is no longer listened to is not joined as send-only.
   virtual void prepare_stop() = 0;
-  /// Withdraws like suspend(), and leaves every membership. It is complete when left(), or after a
-  /// timeout of the caller.
+  /// The broadcast group is lost, or the link ends: withdraws like suspend(), and leaves every
+  /// membership, those of requests under way when they are answered. Leaves are repeated until the SA
+  /// answers, and after resume() each comes before the next join. It is complete when left(), or
+  /// after a timeout of the caller.
   virtual void stop(TimePoint now) = 0;
   [[nodiscard]] virtual bool left() const = 0;
   /// Stops waiting for the SA's answers to leaves.

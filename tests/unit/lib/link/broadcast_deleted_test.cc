@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "lib/sa/sa_mad.h"
@@ -214,6 +216,153 @@ TEST_F(BroadcastDeleted, U43_LinkThatGoesDownStopsInOrder) {
   remove_group();
   report(wire::Trap::kGroupDeleted);
   while (sim.link.state() == State::kUp) sim.run_for(1ms);
+  sim.link.stop(sim.now);
+  sim.run_for(5s);
+  EXPECT_EQ(sim.link.state(), State::kStopped);
+  sim.expect_nothing_left();
+}
+
+/// The link loses its broadcast group while requests about another group are under way. Its answers
+/// of one method are held back, until deliver() or for ever.
+class RequestsOfLostLink : public BroadcastDeleted {
+ protected:
+  void hold(wire::Method response) {
+    sim.meddle = [this, response](const fabric::ReceivedMad& answer) {
+      const auto mad = *wire::read<wire::SaMad>(answer.bytes);
+      if (mad.hdr.mad.method != static_cast<std::uint8_t>(response)) return true;
+      if (wire::read<wire::McMemberRecord>(mad.data)->mgid != mgid) return true;
+      held = answer;
+      return false;
+    };
+  }
+  void deliver() {
+    ASSERT_TRUE(held);
+    sim.meddle = nullptr;
+    sim.client.on_mad(*held, sim.now);
+    sim.run_for(300ms);
+  }
+  /// The membership of the group is just being confirmed when the link goes down.
+  void lose_while_joining() {
+    bring_up();
+    hold(wire::Method::kGetResp);
+    sim.on_port_event(fabric::PortEvent::kClientReregister, 100ms);
+    ASSERT_TRUE(held);
+    remove_group();
+    report(wire::Trap::kGroupDeleted);
+    sim.run_for(300ms);
+    ASSERT_EQ(sim.link.state(), State::kJoining);
+  }
+  void lose_while_leaving() {
+    hold(wire::Method::kDeleteResp);
+    lose_group();
+    ASSERT_TRUE(held);
+  }
+  void come_back(std::uint32_t qkey) {
+    create_group();
+    sim.sa.group.qkey.set(qkey);
+    report(wire::Trap::kGroupCreated);
+    sim.run_for(200ms);
+    ASSERT_EQ(sim.link.state(), State::kUp) << sim.link.reason();
+  }
+  /// Requests of kGroup since the last clear() of sa.group_requests, S for a join and D for a leave.
+  [[nodiscard]] std::string sequence() const {
+    std::string letters;
+    for (const wire::SaMad& mad : sim.sa.group_requests)
+      if (wire::read<wire::McMemberRecord>(mad.data)->mgid == mgid)
+        letters += mad.hdr.mad.method == static_cast<std::uint8_t>(wire::Method::kSet) ? 'S' : 'D';
+    return letters;
+  }
+  [[nodiscard]] bool attached() const {
+    return std::ranges::any_of(sim.actions.attached,
+                               [&](const auto& a) { return a.first.first == mgid; });
+  }
+  void expect_stop_in_order() {
+    sim.meddle = nullptr;
+    sim.link.stop(sim.now);
+    sim.run_for(5s);
+    EXPECT_EQ(sim.link.state(), State::kStopped);
+    sim.expect_nothing_left();
+  }
+
+  const wire::Gid mgid = wire::mgid_of(ip(kGroup), wire::kDefaultPkey, 2);
+  std::optional<fabric::ReceivedMad> held;
+};
+
+TEST_F(RequestsOfLostLink, U43_GroupOfARequestUnderWayIsDetachedAtOnce) {
+  lose_while_joining();
+  expect_down();
+  expect_stop_in_order();
+}
+
+TEST_F(RequestsOfLostLink, U43_LateMembershipIsLeft) {
+  lose_while_joining();
+  sim.sa.group_requests.clear();
+  deliver();
+  EXPECT_EQ(sequence(), "D");
+  expect_down();
+  EXPECT_EQ(sim.link.counters().group_leaves_failed, 0U);
+  for (const GroupInfo& group : sim.link.groups(sim.now)) EXPECT_EQ(group.state, "waiting");
+}
+
+TEST_F(RequestsOfLostLink, U43_LeaveThatTheSaDoesNotAnswerIsRepeatedWithBackoff) {
+  lose_while_leaving();
+  sim.run_for(2min);
+  // Each request is sent five times within 12 to 15 s; the pauses between requests grow to 16 s.
+  const auto sent = sequence().size();
+  EXPECT_GE(sent, 20U);
+  EXPECT_LE(sent, 50U);
+  EXPECT_GE(sim.link.counters().group_leaves_failed, 4U);
+  EXPECT_EQ(sequence(), std::string(sent, 'D'));
+  sim.meddle = nullptr;
+  sim.run_for(30s);
+  const auto left = sequence().size();
+  sim.run_for(1min);
+  EXPECT_EQ(sequence().size(), left) << "an answered leave is the last one";
+  for (const GroupInfo& group : sim.link.groups(sim.now)) EXPECT_EQ(group.state, "waiting");
+}
+
+TEST_F(RequestsOfLostLink, U43_LinkThatIsUpAgainJoinsAfterTheLeaveIsAnswered) {
+  lose_while_leaving();
+  come_back(0x8000'0042);
+  EXPECT_EQ(sequence(), "D");
+  EXPECT_FALSE(attached());
+  deliver();
+  EXPECT_EQ(sequence(), "DS");
+  EXPECT_TRUE(attached());
+  EXPECT_EQ(row(kGroup).state, "member");
+}
+
+/// A membership of before would keep the old group alive, with its Q_Key.
+TEST_F(RequestsOfLostLink, U43_LinkThatIsUpAgainRepeatsTheLeaveBeforeItJoins) {
+  lose_while_leaving();
+  come_back(0x8000'0042);
+  sim.run_for(20s);
+  EXPECT_EQ(sequence().find('S'), std::string::npos) << sequence();
+  sim.meddle = nullptr;
+  sim.run_for(20s);
+  const std::string all = sequence();
+  EXPECT_EQ(all.find('S'), all.rfind('D') + 1) << all;
+  EXPECT_EQ(row(kGroup).state, "member");
+  EXPECT_TRUE(attached());
+}
+
+TEST_F(RequestsOfLostLink, U43_MembershipOfBeforeIsLeftWhenTheLinkIsUpAgain) {
+  lose_while_joining();
+  sim.sa.group_requests.clear();
+  come_back(0x8000'0042);
+  EXPECT_EQ(sequence().find('D'), std::string::npos) << sequence();
+  EXPECT_FALSE(attached());
+  sim.sa.group_requests.clear();
+  deliver();
+  EXPECT_EQ(sequence(), "DS");
+  EXPECT_EQ(row(kGroup).state, "member");
+  EXPECT_TRUE(attached());
+  expect_stop_in_order();
+}
+
+TEST_F(RequestsOfLostLink, U43_EveryMembershipEndsWithTheLinkThoughNoLeaveIsAnswered) {
+  lose_while_leaving();
+  sim.run_for(13s);
   sim.link.stop(sim.now);
   sim.run_for(5s);
   EXPECT_EQ(sim.link.state(), State::kStopped);
