@@ -52,6 +52,7 @@ std::optional<FakeSa::Answer> FakeSa::answer(const wire::SaMad& mad) {
       if (method == wire::Method::kGet) return Answer{status(wire::MadStatus::kSaNoRecords), {}};
       r.mlid.set(0xc100);
       r.mtu = group.mtu;
+      r.rate = group.rate;
       r.qkey = group.qkey;
       return Answer{0, bytes(r)};
     }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/link/group_record.h"
 #include "lib/link/ipoib/port_sharing.h"
 #include "lib/sa/queries.h"
 #include "lib/wire/iba.h"
@@ -341,13 +342,8 @@ void BroadcastMembership::on_failure(const sa::Failure& failure, TimePoint now) 
 }
 
 Status BroadcastMembership::accept(const sa::Reply& reply, TimePoint now) {
-  auto r = reply.record<wire::McMemberRecord>();
-  if (!r) return fail(Errc::kProtocol, "{}: the response is too short", what());
-  if (r->mgid != mgid())
-    return fail(Errc::kProtocol, "{}: the SA returned MGID {}", what(), wire::to_string(r->mgid));
-  if (!wire::is_multicast_lid(r->mlid.host()))
-    return fail(Errc::kProtocol, "{}: the SA returned invalid MLID 0x{:04x}", what(),
-                r->mlid.host());
+  auto r = read_group(reply, mgid(), config_.pkey, actions_.port().mtu);
+  if (!r) return fail(r.error().code, "{}: {}", what(), r.error().what);
   if (auto used = use_found(*r); !used) return used;
   return owner_.on_joined(*r, now);
 }

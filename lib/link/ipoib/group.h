@@ -32,7 +32,8 @@ struct GroupMembership {
   bool no_attributes = false;  ///< The next join names no attributes, because the group has others.
   bool no_room = false;        ///< The latest failure: the SA or the device had no room.
   bool wanted = false;
-  /// The membership of before is left before the next join: the link was down since.
+  /// The membership of before is left before the next join: the link was down since, or it cannot
+  /// use the group.
   bool leave_first = false;
   wire::Gid port{};  ///< The GID under which the SA counts the port; valid with `sa_registered`.
   sa::TransactionId transaction = sa::kNoTransaction;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/link/group_record.h"
 #include "lib/link/ipoib/group_table.h"
 #include "lib/link/ipoib/port_sharing.h"
 #include "lib/sa/queries.h"
@@ -108,22 +109,11 @@ void GroupTable::become_absent(Group& g, Duration how_long, TimePoint now) {
 /// Returns the record of an answer if the link can use it. All traffic of the link carries the
 /// Q_Key of the broadcast group (RFC 4391 §9.1.2).
 Result<wire::McMemberRecord> GroupTable::accept(const Group& g, const sa::Reply& reply) const {
-  const auto r = reply.record<wire::McMemberRecord>();
-  if (!r) return fail(Errc::kProtocol, "the response of the SA is too short");
-  if (r->mgid != g.mgid)
-    return fail(Errc::kProtocol, "the SA returned MGID {}", wire::to_string(r->mgid));
-  if (!wire::is_multicast_lid(r->mlid.host()))
-    return fail(Errc::kProtocol, "the SA returned invalid MLID 0x{:04x}", r->mlid.host());
-  if (r->qkey != broadcast_.qkey)
+  auto r = read_group(reply, g.mgid, config_.pkey, actions_.port().mtu);
+  if (r && r->qkey != broadcast_.qkey)
     return fail(Errc::kUnavailable, "the group has Q_Key 0x{:08x}, the link has 0x{:08x}",
                 r->qkey.host(), broadcast_.qkey.host());
-  if (!wire::same_partition(r->pkey.host(), config_.pkey))
-    return fail(Errc::kProtocol, "the group has a different P_Key 0x{:04x}", r->pkey.host());
-  const unsigned mtu = wire::value_of(r->mtu);
-  if (wire::mtu_octets(static_cast<std::uint8_t>(mtu)) == 0 || mtu > actions_.port().mtu)
-    return fail(Errc::kUnavailable, "the group has MTU code {}, the port has {}", mtu,
-                actions_.port().mtu);
-  return *r;
+  return r;
 }
 
 // --- Memberships ---
@@ -208,13 +198,17 @@ void GroupTable::on_joined(Group& g, GroupMembership& m, const sa::Outcome& outc
     return;
   }
   const auto record = accept(g, *outcome);
-  if (!record) return fail_join(g, m, record.error(), now);
+  if (!record) {
+    m.leave_first = record.error().code == Errc::kUnavailable;
+    fail_join(g, m, record.error(), !m.leave_first, now);
+    return detach_unless_member(g);
+  }
   g.record = *record;
   g.presence = Presence::kPresent;
   m.state = GroupMembership::State::kMember;
   if (!stopping_ && (g.full.member() || g.non.member())) {
     if (const auto attached = attach(g); !attached && !is_heard(g))
-      return fail_join(g, m, attached.error(), now);
+      return fail_join(g, m, attached.error(), false, now);
   }
   m.backoff = Duration::zero();
   const auto interval = confirmation_interval(config_, actions_, groups_.size());
@@ -229,14 +223,12 @@ void GroupTable::on_joined(Group& g, GroupMembership& m, const sa::Outcome& outc
 void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& failure,
                             TimePoint now) {
   if (!sa_says_no(failure)) {
-    const bool member = m.member();
-    fail_join(g, m, error_of(failure), now);
-    if (member) m.state = GroupMembership::State::kMember;
+    fail_join(g, m, error_of(failure), true, now);
     if (m.exhausted() && m.created_by_sending() && !g.member())
       become_absent(g, config_.group.negative, now);
     return;
   }
-  fail_join(g, m, error_of(failure), now);
+  fail_join(g, m, error_of(failure), false, now);
   if (m.bit == wire::join_state::kNonMember) {
     g.routed = false;  // The group does not exist; the next list or report shows its creation.
   } else if (m.bit == wire::join_state::kSendOnlyNonMember) {
@@ -248,9 +240,11 @@ void GroupTable::on_refused(Group& g, GroupMembership& m, const sa::Failure& fai
   detach_unless_member(g);
 }
 
-void GroupTable::fail_join(Group& g, GroupMembership& m, const Error& why, TimePoint now) {
+/// `stays`: a member stays one.
+void GroupTable::fail_join(Group& g, GroupMembership& m, const Error& why, bool stays,
+                           TimePoint now) {
   ++counters_.group_joins_failed;
-  m.state = GroupMembership::State::kRefused;
+  if (!stays || !m.member()) m.state = GroupMembership::State::kRefused;
   m.no_room = why.code == Errc::kNoResources;
   back_off(m, now);
   report(g, why.what, now);

@@ -117,7 +117,7 @@ class GroupTable final : public LinkGroups {
   bool withhold_leave(GroupMembership& m);
   void leave_former(Group& g, GroupMembership& m, TimePoint now);
   void on_refused(Group& g, GroupMembership& m, const sa::Failure& failure, TimePoint now);
-  void fail_join(Group& g, GroupMembership& m, const Error& why, TimePoint now);
+  void fail_join(Group& g, GroupMembership& m, const Error& why, bool stays, TimePoint now);
   void back_off(GroupMembership& m, TimePoint now);
   Result<wire::McMemberRecord> accept(const Group& g, const sa::Reply& reply) const;
   [[nodiscard]] unsigned place_of(const Group& g) const {

@@ -128,14 +128,6 @@ bool IpoibLink::has_pkey() const {
 
 Status IpoibLink::on_joined(const wire::McMemberRecord& record, TimePoint now) {
   const auto next = parameters_of(record);
-  const auto& port = actions_.port();
-  const unsigned octets = wire::mtu_octets(next.mtu_code);
-  if (octets == 0)
-    return fail(Errc::kProtocol, "the broadcast group has invalid MTU code {}", next.mtu_code);
-  if (next.mtu_code > port.mtu)
-    return fail(Errc::kUnavailable,
-                "the broadcast group's MTU {} (code {}) is larger than the port's {} (code {})",
-                octets, next.mtu_code, wire::mtu_octets(port.mtu), port.mtu);
   if (!wire::is_controlled_qkey(next.qkey) && reported_qkey_ != next.qkey) {
     reported_qkey_ = next.qkey;
     log(LogArea::kLink, LogLevel::kWarning,

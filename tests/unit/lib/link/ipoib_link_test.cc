@@ -110,7 +110,9 @@ TEST(IpoibLink, U09_MtuBeyondThePortKeepsTheLinkDownSayingWhy) {
   SimIpoibLink sim;
   sim.sa.group.mtu = wire::with_selector(wire::Selector::kExactly, 5);
   const std::string reason =
-      "the broadcast group's MTU 4096 (code 5) is larger than the port's 2048 (code 4)";
+      "join of " + wire::to_string(sim.sa.group.mgid) +
+      " with P_Key 0xffff (SM at LID 1): the group's MTU 4096 (code 5) is larger than the port's "
+      "2048 (code 4)";
   EXPECT_EQ(times_in(logged([&] {
                        sim.start();
                        sim.run_for(100ms);
@@ -132,6 +134,7 @@ TEST(IpoibLink, U09_PkeyNotInThePortsTableIsNotEvenAskedFor) {
   SimIpoibLink sim{SimIpoibLink::config_with([](LinkConfig& c) { c.pkey = 0x8001; })};
   sim.actions.attr.pkeys = {0xffff, 0x0001};
   sim.sa.group.mgid = wire::broadcast_mgid(0x8001, 2);
+  sim.sa.group.pkey.set(0x8001);
   const auto log_of_a_minute = [&] { return logged([&] { sim.run_for(1min); }); };
   std::string log = logged([&] { sim.start(); }) + log_of_a_minute();
   EXPECT_EQ(sim.link.state(), State::kWaiting);

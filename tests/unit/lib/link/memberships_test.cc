@@ -158,6 +158,7 @@ TEST_F(OlderAnswer, U31_DoesNotMoveTheGroup) {
   record.mlid.set(0xc0aa);
   record.qkey = sim.sa.group.qkey;
   record.mtu = sim.sa.group.mtu;
+  record.rate = sim.sa.group.rate;
   record.pkey = sim.sa.group.pkey;
   mad.hdr.mad.status.set(0);
   ASSERT_TRUE(wire::write(std::span{mad.data}, 0, record));
