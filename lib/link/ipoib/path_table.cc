@@ -576,6 +576,8 @@ Status PathTable::check(const wire::Gid& gid, const wire::PathRecord& record) co
   if (!wire::is_unicast_lid(record.dlid.host()))
     return ipoib::fail(Errc::kProtocol, "the path of the SA has invalid destination LID 0x{:04x}",
                        record.dlid.host());
+  if (const std::uint8_t mtu = wire::value_of(record.mtu); wire::mtu_octets(mtu) == 0)
+    return ipoib::fail(Errc::kProtocol, "the path of the SA has invalid MTU code {}", mtu);
   const fabric::PortAttr& port = actions_.port();
   const std::uint16_t slid = record.slid.host();
   if (port.link_layer == fabric::LinkLayer::kInfiniBand && !port.has_lid(slid))

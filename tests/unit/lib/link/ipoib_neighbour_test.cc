@@ -558,6 +558,9 @@ TEST_F(IpoibNeighbour, UnusablePathAnswersFail) {
     std::function<void(wire::PathRecord&)> spoil;
   };
   const Case cases[] = {{"LID 0", [](auto& p) { p.dlid.set(0); }},
+                        {"MTU code 0", [](auto& p) { p.mtu = 0x80; }},
+                        {"MTU code 6", [](auto& p) { p.mtu = 0x86; }},
+                        {"MTU code 63", [](auto& p) { p.mtu = 0xbf; }},
                         {"multicast LID", [](auto& p) { p.dlid.set(0xc001); }},
                         {"other partition", [](auto& p) { p.pkey.set(0x8002); }}};
   for (const auto& c : cases) {

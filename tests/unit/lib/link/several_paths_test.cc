@@ -107,6 +107,38 @@ TEST_F(SeveralPaths, U41_RecordsOfATableAreCheckedEach) {
   EXPECT_EQ(b.link.counters().path_failures, 0U);
 }
 
+/// An MTU that does not exist is no limit: it must not hide those of the others.
+TEST_F(SeveralPaths, U41_RecordWithoutAValidMtuIsNotUsed) {
+  add_paths({{7, 1}, {2, 2}});
+  b.sa.more_paths[0].mtu = wire::with_selector(wire::Selector::kExactly, 0);
+  b.sa.more_paths[1].mtu = wire::with_selector(wire::Selector::kExactly, 3);
+  b.resolve("10.0.0.2", hw);
+  EXPECT_EQ(ways(), (std::vector<Lids>{{8, 20}, {10, 22}, {8, 20}, {10, 22}}));
+  EXPECT_EQ(b.sink.find(kPeer)->mtu, 1020);
+  EXPECT_EQ(b.link.counters().path_records_refused, 1U);
+}
+
+/// Records of the same two LIDs with other service levels, MTUs and rates, in another order in each
+/// answer.
+TEST_F(SeveralPaths, U41_RecordsThatContradictEachOther) {
+  add_paths({{0, 0}, {0, 0}});
+  b.sa.more_paths[0].qos_sl.set(5);
+  b.sa.more_paths[0].mtu = wire::with_selector(wire::Selector::kExactly, 3);
+  b.sa.more_paths[1].rate = wire::with_selector(wire::Selector::kExactly, 2);
+  const auto before = b.actions.ahs.size();
+  b.resolve("10.0.0.2", hw);
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_TRUE(b.sink.valid(kPeer)) << i;
+    EXPECT_EQ(ways(), std::vector<Lids>(4, {8, 20})) << i;
+    EXPECT_EQ(b.sink.find(kPeer)->mtu, 1020) << i;
+    EXPECT_EQ(b.actions.ahs.size(), before + 3) << i;
+    std::swap(b.sa.paths[hw.gid], b.sa.more_paths[static_cast<std::size_t>(i % 2)]);
+    ask_again();
+  }
+  EXPECT_EQ(b.link.counters().path_records_refused, 0U);
+  EXPECT_EQ(b.link.counters().path_failures, 0U);
+}
+
 /// An administrator that has no tables of paths, by refusing them or by silence, is asked for one path,
 /// and for tables again after ten minutes.
 class PathsWithoutTables : public SeveralPaths, public ::testing::WithParamInterface<bool> {
