@@ -190,6 +190,24 @@ TEST_F(PortEvents, PkeyThatGoesEndsAllAndThatComesBackBringsAllBack) {
   expect_members_and_orderly_end();
 }
 
+/// The subnet manager may order the table again at any time. The port may be a limited member, too.
+TEST_F(PortEvents, U36_PkeyTableThatIsReorderedCostsNoPacket) {
+  const std::vector<std::uint16_t> tables[] = {
+      {0x8001, 0xffff}, {0xffff, 0x8001}, {0x7fff, 0, 0x8001, 0xffff}, {0, 0xffff, 0x7fff}};
+  forget_counts();
+  for (int i = 0; i < 40; ++i) {
+    for (const auto& n : f.nodes) {
+      n->actions->attr.pkeys = tables[f.random() % std::size(tables)];
+      n->link->on_port_event(PortEvent::kPkeyChange, f.now);
+      EXPECT_EQ(n->link->state(), State::kUp) << n->link->reason();
+    }
+    run_with_traffic(i % 2 == 0 ? 20ms : 200ms);
+  }
+  expect_no_loss();
+  f.run_for(1s);
+  expect_members_and_orderly_end();
+}
+
 TEST_F(PortEvents, SilentSubnetManagerCostsEstablishedFlowsNothing) {
   f.administrator_silent = true;
   forget_counts();
