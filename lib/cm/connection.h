@@ -53,8 +53,9 @@ struct Connection {
   std::uint32_t remote_qpn = 0;
   State state = State::kReqSent;
   bool passive = false;
-  bool counted = false;       ///< The PortLimiter counts it.
-  std::uint8_t lifetime = 0;  ///< Time code.
+  bool counted = false;        ///< The PortLimiter counts it.
+  std::uint8_t lifetime = 0;   ///< Time code.
+  std::uint8_t ack_delay = 0;  ///< Passive side: that of its REP; time code.
   std::uint8_t max_retries = 0;
   std::uint8_t retries_left = 0;
 };

@@ -220,6 +220,7 @@ class Manager {
   void on_dreq(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
   void on_drep(const wire::CmMad& mad, const fabric::MadAddress& from, TimePoint now);
   void close(const Connection& c, CloseReason reason, const wire::CmRej* rej = nullptr);
+  [[nodiscard]] Duration time_wait_of(const Connection& c) const;
   void enter_time_wait(Connection& c, TimePoint now);
   void release(Connection& c);
   [[nodiscard]] bool make_stale(Connection& c, TimePoint now);

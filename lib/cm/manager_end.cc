@@ -220,13 +220,22 @@ void Manager::close(const Connection& c, CloseReason reason, const wire::CmRej* 
   enqueue_event(c, Closed{reason, rej == nullptr ? wire::CmRej{} : *rej});
 }
 
+/// Twice the packet lifetime. A peer that this side has disconnected may send on a connection that it
+/// opened until its own time-wait is over. That of Linux is the sum of twice the lifetime and the ACK
+/// delay in the REP, as a power of two, and up to an eighth longer. Source: linux-interop.md §11.
+Duration Manager::time_wait_of(const Connection& c) const {
+  const Duration both_ways = 2 * lifetime_of(c.lifetime);
+  if (!c.passive || c.state != State::kDreqSent) return both_ways;
+  return (both_ways + 2 * time_of(c.ack_delay)) * 9 / 8;
+}
+
 void Manager::enter_time_wait(Connection& c, TimePoint now) {
+  table_.set_due(c, now + time_wait_of(c));
   c.state = State::kTimeWait;
   forget_place(c);
   table_.leave_crowd(c);
   c.exchange.reset();
   table_.forget_qpn(c);
-  table_.set_due(c, now + 2 * lifetime_of(c.lifetime));
 }
 
 /// Precondition: no packet of the connection is under way any more.

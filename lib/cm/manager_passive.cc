@@ -223,6 +223,7 @@ Status Manager::accept(Handle handle, const AcceptParams& params, TimePoint now)
   c->state = State::kRepSent;
   c->local_qpn = params.qpn;
   c->private_data = params.private_data;
+  c->ack_delay = params.target_ack_delay;
   c->exchange->mad = rep_mad(*c, params, ca_guid());
   c->exchange->latest = now + config_.max_handshake;
   table_.set_due(*c, now + c->timeout);
