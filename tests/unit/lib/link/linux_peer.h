@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "tests/support/sim_connections.h"
 
