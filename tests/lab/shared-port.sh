@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # A second user of a node's port joins and leaves groups at OpenSM, as the kernel's ib_ipoib does, in both orders of
-# start and stop. OpenSM counts a port once in a group, so that each leave ends the membership of both. The node does
-# not end the other user's memberships, and is a member again after the other user has left. Without the option, the
-# node's end takes the other user out of its groups.
+# start, each with both orders of stop. OpenSM counts a port once in a group, so that each leave ends the membership of
+# both. The node does not end the other user's memberships, and is a member again after the other user has left. Without
+# the option, the node's end takes the other user out of its groups.
 # shows: U-33
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -53,14 +53,30 @@ say "other user first, node b started and stopped: the port is a member of both 
 # The node is there first and stays.
 user_does down
 wait_for 5 "OpenSM to forget the second user" none
+member() { memberships | grep -q 'ffff:ffff .* 1$'; }
+# user_leaves FIRST: the second user ends the memberships of the port, and the node stays. FIRST names who was there
+# first.
+user_leaves() {
+  local begin
+  user_does down
+  begin=$(now_ms)
+  wait_for 10 "node b to be a member again" member
+  say "$1 first, other user left, node b stayed: it is a member again after $(took "$begin")"
+  links_up b || fail "the link of node b is not up"
+}
 node_begin yes
 user_does up
-user_does down
-begin=$(now_ms)
-member() { memberships | grep -q 'ffff:ffff .* 1$'; }
-wait_for 10 "node b to be a member again" member
-say "node b first, other user came and left: node b is a member again after $(took "$begin")"
-links_up b || fail "the link of node b is not up"
+user_leaves "node b"
+
+# The node, which was there first, stops, and the other user stays.
+user_does up
+node_stop b
+both || fail "node b ended the memberships of the user that came later: $(held)"
+say "node b first, other user came, node b stopped: the port is a member of both groups"
+
+# The other user is there first and leaves; the node stays.
+node_begin yes
+user_leaves "other user"
 
 # Both stop, the node last: its memberships stay with the port.
 node_stop b
