@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # A sender starts before its group exists. Its packets are dropped and counted. Once there is a listener, they arrive
-# without any restart, and they stop when the group ends. This happens twice.
+# without any restart, and they stop when the group ends. This happens twice. Then both nodes join and leave the group
+# many times a second, and every packet leaves by the address handle that it was sent with.
 # shows: U-28, U-30, U-31
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -54,3 +55,27 @@ for time in first second; do
   wait_for 10 "packets to be dropped again" more_absent
 done
 flow_end sender
+
+# joins_and_leaves NODE: the node joins and leaves the group a hundred times.
+joins_and_leaves() {
+  local i
+  for ((i = 0; i < 100; ++i)); do
+    printf 'group join ib0 %s\n' "$GROUP"
+    sleep 0.01
+    printf 'group leave ib0 %s\n' "$GROUP"
+    sleep 0.01
+  done | cli "$1" >"$LAB_DIR/$1.changes"
+}
+asked=$(queries)
+flow_begin sender a send eth0 1 "$GROUP"
+joins_and_leaves a &
+changes_a=$!
+joins_and_leaves b
+wait "$changes_a"
+flow_end sender
+for node in a b; do
+  expect "answers of node $node" "$(<"$LAB_DIR/$node.changes")" ""
+  expect "packets of node $node without an address handle" "$(drops "$node" ib_tx_invalid)" 0
+done
+say "$(flow sender "d['$GROUP']") packets while the nodes joined and left: $(($(queries) - asked)) requests of node a"
+(($(queries) - asked > 100)) || fail "the groups hardly changed"
