@@ -10,6 +10,7 @@
 #include <set>
 
 #include "lib/wire/igmp.h"
+#include "lib/wire/mld.h"
 #include "tests/support/addresses.h"
 
 namespace ipoib::route::test {
@@ -462,6 +463,26 @@ TEST(MulticastLife, P06_IgmpFromOtherNetworksIsIgnored) {
   control.set_networks(1, {{ip("10.0.0.9"), 32}});
   control.on_packet(1, wire::make_igmp(ip("9.9.9.9"), query), sim.now);
   EXPECT_EQ(control.foreign_messages(1), 0U) << "the network is not known";
+}
+
+// RFC 3810 §5.1.14, §5.2.13: messages of other links have no link-local source.
+TEST(MulticastLife, P06_MldFromOtherNetworksIsIgnored) {
+  SimMulticast sim{12, 1, kLinks};
+  MulticastRouter& control = sim.routers[0]->control;
+  const auto hears = [&](const char* from) {
+    const wire::MembershipReport report{MembershipVersion::kV3,
+                                        {{wire::RecordType::kToExclude, kGroups6[0], {}}}};
+    control.on_packet(0, wire::make_mld(ip(from), report), sim.now);
+    return control.membership(0, IpFamily::kIpv6)->group_count() != 0;
+  };
+  for (const auto* from : {"2001:db8::7", "fec0::7", "ff02::7", "::1"}) {
+    EXPECT_FALSE(hears(from)) << from;
+    wire::MembershipQuery query;
+    query.robustness = 7;
+    control.on_packet(0, wire::make_mld(ip(from), query), sim.now);
+    EXPECT_TRUE(control.membership(0, IpFamily::kIpv6)->querier()) << from;
+  }
+  EXPECT_TRUE(hears("fe80::7"));
 }
 
 // RFC 3376 §6.1, RFC 4541 §2.1.1: a switch between learns this node's groups from the answers to its
