@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/support/retirement_period.h"
 #include "tests/support/soft_fixture.h"
 
 namespace ipoib::soft {
@@ -160,15 +161,8 @@ TEST_F(SoftHcaControl, AllHandlesCanBeUsedAndUsedAgain) {
   EXPECT_FALSE(node.hca->create_ah(attr));
 }
 
-/// Ends when the test sets `now`.
-struct Period final : fabric::Retirement {
-  std::uint64_t start() override { return now; }
-  [[nodiscard]] bool over(std::uint64_t token) const override { return token < now; }
-  std::uint64_t now = 0;
-};
-
 TEST_F(SoftHcaControl, HandleServesThePacketsThatNameItAndOnlyThenAnother) {
-  Period period;
+  test::RetirementPeriod period;
   SoftHcaConfig retiring = config(0);
   retiring.retirement = &period;
   const Node node = make_node(retiring);

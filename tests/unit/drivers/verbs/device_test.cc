@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "tests/support/logged.h"
+#include "tests/support/retirement_period.h"
 #include "tests/unit/drivers/verbs/verbs_fixture.h"
 
 namespace ipoib::verbs {
@@ -425,17 +426,10 @@ TEST_P(VerbsRemovalTest, DeviceGoesAndComesBackUnderItsName) {
   a->hca->destroy_ah(old);
 }
 
-/// Ends when the test sets `now`.
-struct Period final : fabric::Retirement {
-  std::uint64_t start() override { return now; }
-  [[nodiscard]] bool over(std::uint64_t token) const override { return token < now; }
-  std::uint64_t now = 0;
-};
-
 // Another worker routed packets to the device before it went, and its owner takes them off the ring
 // when the device is back and other peers have handles.
 TEST_P(VerbsRemovalTest, PacketsThatWaitInTheRingOfAWorkerReachNoOtherPeer) {
-  Period period;
+  test::RetirementPeriod period;
   const auto a = make_node(0, [&](VerbsHcaConfig& c) { c.retirement = &period; });
   const auto b = make_node(1);
   const std::uint16_t lid = b->device->ports[0].attr.lid;
