@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/link/ipoib/path_table.h"
+#include "lib/link/ipoib/paths/path_table.h"
 #include "lib/sa/queries.h"
 #include "lib/wire/ipoib.h"
 #include "tests/lab/conformance/opensm_subnet.h"

@@ -25,7 +25,7 @@
 #include "lib/link/interface.h"
 #include "lib/link/ipoib/connected/ack_timeouts.h"
 #include "lib/link/ipoib/connected/connection_types.h"
-#include "lib/link/ipoib/path_table.h"
+#include "lib/link/ipoib/paths/path_table.h"
 #include "lib/link/jitter.h"
 #include "lib/link/log_limit.h"
 #include "lib/link/medium.h"

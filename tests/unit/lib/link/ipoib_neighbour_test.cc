@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/link/ipoib/path_table.h"
+#include "lib/link/ipoib/paths/path_table.h"
 #include "lib/wire/iba.h"
 #include "lib/wire/notice.h"
 #include "tests/support/logged.h"

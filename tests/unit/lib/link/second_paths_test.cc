@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Queries for second paths, whose answers the test writes.
-#include "lib/link/ipoib/second_paths.h"
+#include "lib/link/ipoib/paths/second_paths.h"
 
 #include <gtest/gtest.h>
 

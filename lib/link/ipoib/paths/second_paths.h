@@ -14,7 +14,7 @@
 #include "lib/base/clock.h"
 #include "lib/fabric/fabric_types.h"
 #include "lib/link/ipoib/ipoib_types.h"
-#include "lib/link/ipoib/path_table.h"
+#include "lib/link/ipoib/paths/path_table.h"
 #include "lib/sa/client.h"
 #include "lib/sa/queries.h"
 

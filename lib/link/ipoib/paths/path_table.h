@@ -4,6 +4,7 @@
 // §9.1.2.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -141,6 +142,9 @@ class PathTable final : public NeighbourPaths {
   void describe(const wire::HwAddr& hw, NeighbourInfo& out) const override;
 
  private:
+  /// Minimum interval of queries for one path.
+  static constexpr Duration kQueryInterval = std::chrono::seconds(1);
+
   struct Frame {
     std::uint32_t qpn;
     std::vector<std::byte> bytes;

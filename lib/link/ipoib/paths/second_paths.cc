@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lib/link/ipoib/second_paths.h"
+#include "lib/link/ipoib/paths/second_paths.h"
 
 #include <memory>
 #include <utility>
