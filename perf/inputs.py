@@ -5,6 +5,7 @@ import functools
 import ipaddress
 import math
 import pathlib
+import socket
 import struct
 import sys
 
@@ -13,7 +14,7 @@ import iba  # noqa: E402
 
 QPN = 0x48
 FIRST_ROUTE = int(ipaddress.ip_address("20.0.0.0"))
-LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
+LOOPBACK = 127  # The first octet of addresses that no router forwards to.
 # Number of prefixes of each length in 1,000, about as in the Internet's IPv4 table of 2025. Without the few that are shorter
 # there, which contain most of the others, a million has room below 169.254.0.0.
 PREFIXES = {15: 2, 16: 13, 17: 8, 18: 14, 19: 25, 20: 44, 21: 54, 22: 113, 23: 105, 24: 622}
@@ -32,7 +33,7 @@ def octets(address):
 
 
 def dotted(address):
-    return str(ipaddress.ip_address(address))
+    return socket.inet_ntoa(octets(address))
 
 
 def neighbour_address(pair, index):
@@ -53,8 +54,8 @@ def prefixes(count):
     for length, share in PREFIXES.items():
         size = 1 << 32 - length
         for _ in range(round(count * share / 1000) if length != 24 else count - len(nets)):
-            if LOOPBACK.network_address <= ipaddress.ip_address(first) <= LOOPBACK.broadcast_address:
-                first = int(LOOPBACK.broadcast_address) + 1
+            if first >> 24 == LOOPBACK:
+                first = LOOPBACK + 1 << 24
             nets.append((first, length))
             first += size
     return nets
