@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tests/support/linux_cm.h"
 #include "tests/support/sim_connections.h"
 
 namespace ipoib::link {
@@ -83,28 +84,9 @@ class LinuxPeer {
     ++requests;
     local_id_ += 0x100;
     qpn_ += 2;
-    wire::CmReq req{};
-    req.local_id.set(local_id_);
-    req.service_id.set(
-        wire::ipoib_service_id(wire::ServiceIdForm::kLinux, to_.address().qpn.host()));
-    req.local_ca_guid.set(place_.address().gid.guid());
-    req.local_qpn.set(qpn_);
-    req.responder_resources = 4;
-    req.set_remote_timeout(20);
-    req.set_local_timeout(20);
-    req.set_mtu(4);
-    req.set_max_cm_retries(15);
-    req.set_srq(true);
-    req.pkey.set(wire::kDefaultPkey);
-    req.primary.local_lid.set(place_.lid());
-    req.primary.remote_lid.set(to_.lid());
-    req.primary.local_gid = place_.address().gid;
-    req.primary.remote_gid = to_.address().gid;
-    req.primary.set_subnet_local(true);
-    req.primary.set_ack_timeout(static_cast<unsigned>(timeout_of(0, lifetime_)));
-    wire::set_private(req.private_data, wire::bytes_of(wire::IpoibCmPrivate::of(
-                                            place_.address().qpn.host(), 65'524)));
-    tell(++tid_, req);
+    tell(++tid_, test::linux_req(local_id_, qpn_, {place_.lid(), place_.address()},
+                                 {to_.lid(), to_.address()},
+                                 static_cast<unsigned>(timeout_of(0, lifetime_))));
   }
 
   void receive(const wire::CmMad& mad) {
@@ -134,10 +116,7 @@ class LinuxPeer {
   /// The queue pair stays in use until the time-wait is over.
   void on_dreq(const wire::CmMad& mad) {
     const auto dreq = wire::cm_message<wire::CmDreq>(mad);
-    wire::CmDrep drep{};
-    drep.local_id = dreq.remote_id;
-    drep.remote_id = dreq.local_id;
-    tell(mad.hdr.tid.host(), drep);
+    tell(mad.hdr.tid.host(), test::linux_drep(dreq));
     if (dreq.remote_id.host() != local_id_ || state_ != State::kUp || ending_ == local_id_) return;
     ending_ = local_id_;
     sim_.at(expiry(std::int64_t{1} << std::max(ack_timeout_ - 8, 0)), [this, id = local_id_] {

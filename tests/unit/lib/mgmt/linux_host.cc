@@ -11,6 +11,7 @@
 #include "lib/wire/ip.h"
 #include "lib/wire/ipoib_cm.h"
 #include "tests/support/ip4_fragments.h"
+#include "tests/support/linux_cm.h"
 #include "tests/support/mbufs.h"
 #include "tests/support/packets.h"
 #include "tests/support/ring_device.h"
@@ -208,36 +209,13 @@ void LinuxHost::on_mad(const fabric::ReceivedMad& mad) {
   if (cm.attr() == wire::CmAttr::kReq) on_req(cm);
   if (cm.attr() == wire::CmAttr::kRep) on_rep(cm);
   if (cm.attr() != wire::CmAttr::kDreq) return;
-  const auto dreq = wire::cm_message<wire::CmDreq>(cm);
-  wire::CmDrep drep{};
-  drep.local_id = dreq.remote_id;
-  drep.remote_id = dreq.local_id;
-  tell(cm.hdr.tid.host(), drep);
+  tell(cm.hdr.tid.host(), test::linux_drep(wire::cm_message<wire::CmDreq>(cm)));
 }
 
 void LinuxHost::request_connection() {
   out_.queue = make_queue();
-  wire::CmReq req{};
-  req.local_id.set(kCommId);
-  req.service_id.set(wire::ipoib_service_id(wire::ServiceIdForm::kLinux, neighbour_->qpn.host()));
-  req.local_ca_guid.set(kHostGuid);
-  req.local_qpn.set(out_.queue->qpn());
-  req.responder_resources = 4;
-  req.set_remote_timeout(20);
-  req.set_local_timeout(20);
-  req.set_mtu(4);
-  req.set_max_cm_retries(15);
-  req.set_srq(true);
-  req.pkey.set(wire::kDefaultPkey);
-  req.primary.local_lid.set(kLid);
-  req.primary.remote_lid.set(kNodeLid);
-  req.primary.local_gid = address().gid;
-  req.primary.remote_gid = neighbour_->gid;
-  req.primary.set_subnet_local(true);
-  req.primary.set_ack_timeout(19);
-  wire::set_private(req.private_data,
-                    wire::bytes_of(wire::IpoibCmPrivate::of(ud_->qpn(), kConnectedMtu + 4)));
-  tell(0x7001, req);
+  tell(0x7001,
+       test::linux_req(kCommId, out_.queue->qpn(), {kLid, address()}, {kNodeLid, *neighbour_}, 19));
 }
 
 void LinuxHost::on_rep(const wire::CmMad& mad) {
