@@ -13,6 +13,7 @@
 #include "tests/support/forwarding_hca.h"
 #include "tests/support/logged.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
+#include "tests/unit/lib/mgmt/stepped_loop.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -64,21 +65,12 @@ class LinkQpnTest : public NodeFixture {
       ASSERT_TRUE(made) << made.error().what;
       node = std::move(*made);
       node->start();
-      pass(2s);
+      pass(*node, 2s);
       for (const LinkInfo& l : node->faces().view.links()) EXPECT_EQ(l.state, "up");
     });
   }
-  void pass(Duration d) {
-    for (const TimePoint end = node->now() + d; node->now() < end;) {
-      ipoib::test::sim_tsc += rte_get_tsc_hz() / 100;
-      node->iterate(0);
-      node->run_once();
-    }
-  }
   void stop() {
-    node->begin_to_leave();
-    pass(1s);
-    EXPECT_TRUE(node->has_left());
+    leave(*node);
     node.reset();
   }
   [[nodiscard]] std::uint32_t qpn(std::size_t i = 0) const {
@@ -126,10 +118,10 @@ TEST_F(LinkQpnTest, U39_AnotherOneOfTheDeviceIsLoggedEachTimeThatTheLinkComesUp)
   EXPECT_NE(log.find(warning), std::string::npos) << log;
   EXPECT_EQ(log.find(warning, log.find(warning) + 1), std::string::npos) << log;
   ASSERT_TRUE(node->faces().control.set_interface_up("ib0", false));
-  pass(3s);
+  pass(*node, 3s);
   const std::string again = logged([&] {
     ASSERT_TRUE(node->faces().control.set_interface_up("ib0", true));
-    pass(2s);
+    pass(*node, 2s);
   });
   EXPECT_NE(again.find(warning), std::string::npos) << again;
   stop();

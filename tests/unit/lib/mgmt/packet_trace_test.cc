@@ -8,6 +8,7 @@
 #include "lib/mgmt/stepped_node.h"
 #include "tests/support/sim_tsc.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
+#include "tests/unit/lib/mgmt/stepped_loop.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -27,35 +28,22 @@ struct PacketTraceTest : NodeFixture {
     EXPECT_TRUE(made) << made.error().what;
     node = std::move(*made);
     node->start();
-    pass(3s);
+    pass(*node, 3s);
     own = node->faces().view.ports()[0].mac;
   }
-  ~PacketTraceTest() override {
-    node->begin_to_leave();
-    pass(1s);
-    EXPECT_TRUE(node->has_left());
-  }
-  /// Runs the loops of management and worker every 10 ms.
-  void pass(Duration d) {
-    for (const TimePoint end = node->now() + d; node->now() < end;) {
-      sim_tsc += rte_get_tsc_hz() / 100;
-      node->iterate(0);
-      node->run_once();
-    }
-    node->iterate(0);
-  }
+  ~PacketTraceTest() override { leave(*node); }
   Trace& tracer() { return node->faces().trace; }
   void start(const TraceRequest& request) {
     const auto started = tracer().start(request);
     ASSERT_TRUE(started) << started.error().what;
-    pass(10ms);
+    pass(*node, 10ms);
   }
   /// A UDP packet of a host behind eth0.
   void arrive(std::uint32_t dst, std::uint8_t ttl = 64) {
     const auto packet = fwd::test::ip_packet(wire::IpAddr::v4(kPeerIp), wire::IpAddr::v4(dst), 17,
                                              std::vector<std::byte>(28), ttl);
     give(ethernet.to_node, ethernet_frame(0x0800, packet, own));
-    pass(20ms);
+    pass(*node, 20ms);
   }
   template <class Step>
   static const Step& step(const TracedPacket& p, std::size_t i) {
@@ -126,7 +114,7 @@ TEST_F(PacketTraceTest, EndsByItselfAndByStop) {
   arrive(kPortIp);
   EXPECT_TRUE(tracer().stop());
   EXPECT_EQ(tracer().info().state, State::kStopped);
-  pass(10ms);
+  pass(*node, 10ms);
   arrive(kPortIp);
   EXPECT_EQ(tracer().packets().size(), 1U);
   tracer().clear();
@@ -178,7 +166,7 @@ TEST_F(PacketTraceTest, RoutesAndGroupsOfIpv6) {
   const auto packet = fwd::test::ip_packet(
       *wire::parse_ip("fd00:1::9"), *wire::parse_ip("fd00:a::9"), 17, std::vector<std::byte>(8));
   give(ethernet.to_node, ethernet_frame(0x86dd, packet, own));
-  pass(20ms);
+  pass(*node, 20ms);
   ASSERT_EQ(tracer().packets().size(), 1U);
   const TracedPacket& p = tracer().packets()[0];
   EXPECT_EQ(p.names[2].prefix, wire::parse_prefix("fd00:a::/64"));

@@ -11,6 +11,7 @@
 #include "tests/support/contract_checks.h"
 #include "tests/support/sim_tsc.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
+#include "tests/unit/lib/mgmt/stepped_loop.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -25,20 +26,6 @@ struct SteppedNodeTest : NodeFixture {
     EXPECT_TRUE(node) << node.error().what;
     (*node)->start();
     return std::move(*node);
-  }
-  /// Runs the loops of management and worker every 10 ms.
-  static void pass(SteppedNode& node, Duration d) {
-    for (const TimePoint end = node.now() + d; node.now() < end;) {
-      sim_tsc += rte_get_tsc_hz() / 100;
-      node.iterate(0);
-      node.run_once();
-    }
-    node.iterate(0);
-  }
-  static void leave(SteppedNode& node) {
-    node.begin_to_leave();
-    pass(node, 1s);
-    EXPECT_TRUE(node.has_left());
   }
   /// Returns the next frame of the type, or an empty one if there is none.
   static std::vector<std::byte> sent(rte_ring* ring, std::uint16_t ether_type) {
