@@ -29,7 +29,6 @@ constexpr std::array<Name, 9> kExtensionNames = {{{"hopopt", 0},
                                                   {"hip", 139},
                                                   {"shim6", 140}}};
 constexpr std::string_view kRoutingType = "ipv6-route-";
-constexpr std::uint8_t kRoutingHeader = 43;
 
 template <std::size_t kN>
 std::optional<std::uint8_t> number_of(const std::array<Name, kN>& names, std::string_view text) {
@@ -65,7 +64,7 @@ std::optional<fwd::Ip6Extension> parse_extension(std::string_view text) {
   if (text.starts_with(kRoutingType)) {
     const auto type = parse_number<std::uint8_t>(text.substr(kRoutingType.size()));
     if (!type || *type == 0) return std::nullopt;
-    return fwd::Ip6Extension{kRoutingHeader, type};
+    return fwd::Ip6Extension{wire::kRoutingHeader, type};
   }
   const auto header = number_of(kExtensionNames, text);
   if (!header || !fwd::is_ip6_extension(*header)) return std::nullopt;

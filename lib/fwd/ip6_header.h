@@ -9,12 +9,9 @@
 #include <optional>
 
 #include "lib/wire/ip.h"
+#include "lib/wire/ip6_next_headers.h"
 
 namespace ipoib::fwd {
-
-// Next headers: extension headers. Source: RFC 8200 §4.1, RFC 4302 §2.
-inline constexpr std::uint8_t kHopByHop = 0, kRoutingHeader = 43, kFragmentHeader = 44,
-                              kAuthenticationHeader = 51, kDestinationOptions = 60;
 
 /// The first octets of an extension header. Source: RFC 8200 §4, RFC 4302 §2.2.
 struct ExtensionHead {
@@ -32,8 +29,8 @@ struct ExtensionHead {
   }
   /// Octets of the header, which is of kind `kind`.
   [[nodiscard]] std::uint32_t len(std::uint8_t kind) const noexcept {
-    if (kind == kFragmentHeader) return 8;
-    return kind == kAuthenticationHeader ? (units + 2U) * 4 : (units + 1U) * 8;
+    if (kind == wire::kFragmentHeader) return 8;
+    return kind == wire::kAuthenticationHeader ? (units + 2U) * 4 : (units + 1U) * 8;
   }
   [[nodiscard]] std::uint8_t routing_type() const noexcept { return octets[0]; }
   // Fragment header.

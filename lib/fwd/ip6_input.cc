@@ -26,7 +26,7 @@ Drop check_header(const rte_mbuf* m) noexcept {
     return Drop::kIpVersion;
   const std::uint32_t payload_len = hdr.payload_len.host();
   if (sizeof(Ipv6Hdr) + payload_len > m->pkt_len ||
-      (payload_len == 0 && hdr.next_header == kHopByHop)) [[unlikely]]
+      (payload_len == 0 && hdr.next_header == wire::kHopByHop)) [[unlikely]]
     return Drop::kIp6PayloadLength;
   return Drop::kNone;
 }
@@ -90,10 +90,10 @@ void special_unicast(Context& c, const Ingress& in, rte_mbuf* m, Ip6Burst& out,
 /// Extension headers that have a length. The others hide all behind them from this node, or are the
 /// last. Source: RFC 8200 §4, RFC 6564 §4; the registry "IPv6 Extension Header Types".
 constexpr std::array<bool, 256> kWalked = [] {
-  constexpr std::uint8_t kMobility = 135, kHostIdentity = 139, kShim6 = 140;
   std::array<bool, 256> walked{};
-  for (const std::uint8_t type : {kHopByHop, kRoutingHeader, kFragmentHeader, kAuthenticationHeader,
-                                  kDestinationOptions, kMobility, kHostIdentity, kShim6})
+  for (const std::uint8_t type :
+       {wire::kHopByHop, wire::kRoutingHeader, wire::kFragmentHeader, wire::kAuthenticationHeader,
+        wire::kDestinationOptions, wire::kMobilityHeader, wire::kHostIdentity, wire::kShim6})
     walked[type] = true;
   return walked;
 }();
@@ -109,7 +109,7 @@ constexpr std::array<bool, 256> kExtension = [] {
 /// MLD needs hop-by-hop options, and has a hop limit of 1. No router forwards such packets, and
 /// RFC 9288 is about those that are forwarded. Source: RFC 3810 §5.
 bool is_exempt(const Ipv6Hdr& hdr, std::uint8_t extension) noexcept {
-  return extension == kHopByHop && hdr.hop_limit == 1;
+  return extension == wire::kHopByHop && hdr.hop_limit == 1;
 }
 
 /// Walks the extension headers of a checked packet that has any, as far as filter rules would. The rest
@@ -126,9 +126,9 @@ bool is_exempt(const Ipv6Hdr& hdr, std::uint8_t extension) noexcept {
     if (!kWalked[next] || n == kMaxExtensions || at + 8 > end) return Drop::kNone;
     const ExtensionHead head = *ExtensionHead::read(m, at);
     if (const Drop drop = rules.routing(head.routing_type());
-        next == kRoutingHeader && drop != Drop::kNone)
+        next == wire::kRoutingHeader && drop != Drop::kNone)
       return drop;
-    if (next == kFragmentHeader && head.is_later_fragment()) return Drop::kNone;
+    if (next == wire::kFragmentHeader && head.is_later_fragment()) return Drop::kNone;
     at += head.len(next);
     next = head.next;
   }

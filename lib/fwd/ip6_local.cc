@@ -35,7 +35,7 @@ std::optional<Icmp6> icmp6_of(const rte_mbuf* m) noexcept {
   const auto* const data = rte_pktmbuf_mtod(m, const std::uint8_t*);
   std::uint8_t next = rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->next_header;
   std::uint32_t at = sizeof(wire::Ipv6Hdr);
-  if (next == kHopByHop) {
+  if (next == wire::kHopByHop) {
     if (m->data_len < at + 8) return std::nullopt;
     next = data[at];
     at += (data[at + 1] + 1U) * 8;
@@ -59,7 +59,7 @@ bool is_neighbour_discovery(const rte_mbuf* m) noexcept {
 }
 
 bool is_listener_discovery(const rte_mbuf* m) noexcept {
-  if (rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->next_header != kHopByHop) return false;
+  if (rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->next_header != wire::kHopByHop) return false;
   const auto icmp = icmp6_of(m);
   return icmp && is_mld(icmp->type);
 }

@@ -97,7 +97,7 @@ Spread::Target& Spread::target_of(const rte_mbuf* m, const LinkHeader& header) n
   } else if (EtherType{type} == EtherType::kIpv6 && version == 6 &&
              m->data_len >= header.len + sizeof(Ipv6Hdr)) {
     const auto next = rte_pktmbuf_mtod_offset(m, const Ipv6Hdr*, header.len)->next_header;
-    if (wire::IpProto{next} == wire::IpProto::kIcmpv6 || next == kHopByHop)
+    if (wire::IpProto{next} == wire::IpProto::kIcmpv6 || next == wire::kHopByHop)
       return targets_[number_];
     hash = flow_hash6(m, seed_, header.len);
   } else {

@@ -65,7 +65,7 @@ void describe_ip6(trace::Packet& p, Octets octets) noexcept {
   p.protocol = hdr->next_header;
   p.hops = hdr->hop_limit;
   std::size_t at = sizeof(*hdr);
-  if (p.protocol == kHopByHop && octets.size() >= at + 2) {
+  if (p.protocol == wire::kHopByHop && octets.size() >= at + 2) {
     p.protocol = std::to_integer<std::uint8_t>(octets[at]);
     at += (std::to_integer<std::size_t>(octets[at + 1]) + 1) * 8;
   }

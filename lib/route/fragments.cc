@@ -7,8 +7,8 @@
 #include <iterator>
 #include <utility>
 
-#include "lib/route/ip6_next_headers.h"
 #include "lib/wire/append.h"
+#include "lib/wire/ip6_next_headers.h"
 
 namespace ipoib::route {
 namespace {
@@ -59,7 +59,8 @@ std::optional<Fragment> fragment6(std::span<const std::byte> packet, const Ipv6H
   if (ip.payload_len.host() != packet.size() - sizeof(Ipv6Hdr)) return std::nullopt;
   std::uint8_t kind = ip.next_header;
   std::size_t next_header_at = offsetof(Ipv6Hdr, next_header), at = sizeof(Ipv6Hdr);
-  while (kind == kHopByHop || kind == kRouting || kind == kDestinationOptions) {
+  while (kind == wire::kHopByHop || kind == wire::kRoutingHeader ||
+         kind == wire::kDestinationOptions) {
     if (packet.size() - at < 8) return std::nullopt;
     const std::size_t len = (std::size_t{octet(at + 1)} + 1) * 8;
     if (packet.size() - at < len) return std::nullopt;
@@ -68,7 +69,7 @@ std::optional<Fragment> fragment6(std::span<const std::byte> packet, const Ipv6H
     at += len;
   }
   const auto hdr = wire::read<FragmentHdr>(packet, at);
-  if (kind != kFragment || !hdr) return std::nullopt;
+  if (kind != wire::kFragmentHeader || !hdr) return std::nullopt;
   Fragment f{.packet = packet, .source = ip.src, .destination = ip.dst};
   f.id = hdr->id.host();
   f.protocol = hdr->next_header;
@@ -281,7 +282,8 @@ std::vector<std::vector<std::byte>> fragments6(std::span<const std::byte> packet
     return out;
   }
   auto ip = *wire::read<Ipv6Hdr>(packet);
-  const std::uint8_t next_header = std::exchange(ip.next_header, std::uint8_t{kFragment});
+  const std::uint8_t next_header =
+      std::exchange(ip.next_header, std::uint8_t{wire::kFragmentHeader});
   const auto payload = packet.subspan(sizeof ip);
   const std::size_t step = (mtu - sizeof ip - sizeof(FragmentHdr)) / 8 * 8;
   for (std::size_t at = 0; at < payload.size(); at += step) {

@@ -5,13 +5,13 @@
 
 #include "lib/wire/icmpv6.h"
 #include "lib/wire/igmp_mld_codec.h"
+#include "lib/wire/ip6_next_headers.h"
 
 namespace ipoib::wire {
 namespace {
 
 using codec::fault;
 
-constexpr std::uint8_t kHopByHop = 0;
 constexpr std::uint8_t kIcmpv6 = static_cast<std::uint8_t>(IpProto::kIcmpv6);
 
 using Message = tl::expected<MembershipMessage, MembershipFault>;

@@ -4,8 +4,6 @@
 namespace ipoib::fwd {
 namespace {
 
-constexpr std::uint8_t kRouting = 43;
-
 /// RFC 7126 names the options that routers drop by default, obsolete ones and those for experiments
 /// (RFC 4727 §3.1) among them; unknown ones pass (RFC 1812 §4.2.2.1).
 constexpr std::uint8_t kDroppedOptions[] = {
@@ -21,8 +19,6 @@ constexpr std::uint8_t kDroppedOptions[] = {
 constexpr std::uint8_t kSourceRoute = 0;
 constexpr std::uint8_t kDroppedRouting[] = {kSourceRoute, 1, 3};
 
-constexpr std::uint8_t kExperiments[] = {253, 254};
-
 }  // namespace
 
 HeaderRules::HeaderRules(const HeaderChanges& changes) {
@@ -30,7 +26,7 @@ HeaderRules::HeaderRules(const HeaderChanges& changes) {
   extensions_.fill(Drop::kNone);
   routing_.fill(Drop::kNone);
   for (const std::uint8_t type : kDroppedOptions) options_[type] = Drop::kIpOption;
-  for (const std::uint8_t header : kExperiments) extensions_[header] = Drop::kIp6Extension;
+  extensions_[wire::kExperiment1] = extensions_[wire::kExperiment2] = Drop::kIp6Extension;
   for (const std::uint8_t type : kDroppedRouting) routing_[type] = Drop::kIp6Extension;
 
   for (const std::uint8_t type : changes.pass_options) options_[type] = Drop::kNone;
@@ -41,7 +37,7 @@ HeaderRules::HeaderRules(const HeaderChanges& changes) {
   const auto set_headers = [this](const std::vector<Ip6Extension>& list, Drop drop) {
     for (const Ip6Extension& e : list) {
       if (e.routing_type) continue;
-      if (e.header == kRouting)
+      if (e.header == wire::kRoutingHeader)
         routing_.fill(drop);
       else
         extensions_[e.header] = drop;

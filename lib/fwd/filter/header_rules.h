@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/drop.h"
+#include "lib/wire/ip6_next_headers.h"
 
 namespace ipoib::fwd {
 
@@ -59,7 +60,10 @@ class HeaderRules {
 
 /// True for the headers of the registry "IPv6 Extension Header Types", those for experiments included.
 [[nodiscard]] constexpr bool is_ip6_extension(std::uint8_t header) noexcept {
-  for (const int known : {0, 43, 44, 50, 51, 60, 135, 139, 140, 253, 254})
+  for (const std::uint8_t known :
+       {wire::kHopByHop, wire::kRoutingHeader, wire::kFragmentHeader, wire::kEncryptionHeader,
+        wire::kAuthenticationHeader, wire::kDestinationOptions, wire::kMobilityHeader,
+        wire::kHostIdentity, wire::kShim6, wire::kExperiment1, wire::kExperiment2})
     if (header == known) return true;
   return false;
 }

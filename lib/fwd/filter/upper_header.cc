@@ -46,8 +46,9 @@ UpperHeader upper_header6(const rte_mbuf* m) noexcept {
   std::uint32_t at = sizeof(wire::Ipv6Hdr);
   bool first = false;
   for (unsigned n = 0; n <= kMaxExtensions; ++n) {
-    const bool options = next == kHopByHop || next == kRoutingHeader || next == kDestinationOptions;
-    if (!options && next != kFragmentHeader && next != kAuthenticationHeader) {
+    const bool options = next == wire::kHopByHop || next == wire::kRoutingHeader ||
+                         next == wire::kDestinationOptions;
+    if (!options && next != wire::kFragmentHeader && next != wire::kAuthenticationHeader) {
       UpperHeader upper;
       upper.protocol = next;
       take_ports(m, at, first, upper);
@@ -55,7 +56,7 @@ UpperHeader upper_header6(const rte_mbuf* m) noexcept {
     }
     const auto head = ExtensionHead::read(m, at);
     if (!head) break;
-    if (next == kFragmentHeader) {
+    if (next == wire::kFragmentHeader) {
       if (head->is_later_fragment()) {
         UpperHeader upper;
         upper.protocol = head->next;

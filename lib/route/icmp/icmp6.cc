@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "lib/route/icmp/icmp_message.h"
-#include "lib/route/ip6_next_headers.h"
+#include "lib/wire/ip6_next_headers.h"
 
 namespace ipoib::route {
 namespace {
@@ -45,18 +45,18 @@ std::optional<Upper> upper_of(std::span<const std::byte> packet) {
   Upper upper{ip->next_header, sizeof(Ipv6Hdr), offsetof(Ipv6Hdr, next_header)};
   for (;;) {
     const std::uint8_t kind = upper.protocol;
-    const bool extension =
-        kind == kHopByHop || kind == kRouting || kind == kFragment || kind == kDestinationOptions;
+    const bool extension = kind == wire::kHopByHop || kind == wire::kRoutingHeader ||
+                           kind == wire::kFragmentHeader || kind == wire::kDestinationOptions;
     if (!extension || upper.later_fragment) return upper;
     if (packet.size() - upper.offset < 8) return std::nullopt;
     std::size_t len = 8;
-    if (kind == kFragment) {
+    if (kind == wire::kFragmentHeader) {
       const auto word = wire::read<Be16>(packet, upper.offset + 2)->host();
       upper.later_fragment = (word & 0xfff8) != 0;
       upper.fragment = upper.fragment || (word & 0xfff9) != 0;  // not an atomic one, RFC 6946
     } else {
       len = (std::size_t{octet(upper.offset + 1)} + 1) * 8;
-      if (kind == kRouting && octet(upper.offset + 3) != 0) upper.segments_left = true;
+      if (kind == wire::kRoutingHeader && octet(upper.offset + 3) != 0) upper.segments_left = true;
     }
     if (packet.size() - upper.offset < len) return std::nullopt;
     upper.next_header_at = upper.offset;
@@ -145,7 +145,7 @@ LocalAnswer answer_local6(std::span<std::byte> packet, const IpAddr& own) {
   if (!upper || upper->fragment || upper->segments_left) return {};
   switch (upper->protocol) {
     case kIcmpv6: return answer_icmp(packet, *ip, *upper, own);
-    case kNoNextHeader: return {};
+    case wire::kNoNextHeader: return {};
     case static_cast<std::uint8_t>(IpProto::kUdp):
       return {LocalVerdict::kError, wire::unreachable6(wire::Icmp6Unreachable::kPort)};
     default:
