@@ -26,7 +26,13 @@ namespace ipoib::fwd {
 class Ip4Input {
  public:
   Ip4Input(Context& c, const Ingress& in, Ip4Burst& out, Burst& groups, DropBin& bin) noexcept
-      : c_{c}, in_{in}, out_{out}, groups_{groups}, bin_{bin}, n_{out.n} {}
+      : c_{c},
+        in_{in},
+        out_{out},
+        groups_{groups},
+        bin_{bin},
+        prefixes_{c.prefixes.view()},
+        n_{out.n} {}
   Ip4Input(const Ip4Input&) = delete;
   Ip4Input& operator=(const Ip4Input&) = delete;
   ~Ip4Input() { out_.n = n_; }
@@ -36,6 +42,7 @@ class Ip4Input {
       return;
     const auto& hdr = *rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
     const std::uint32_t dst = hdr.dst.host();
+    prefixes_.prefetch(dst);
     if (is_special(c_, hdr, dst)) [[unlikely]]
       if (const Drop reason = check_addresses(c_, hdr, dst); reason != Drop::kNone)
         return special_packet(m, reason, groups_, bin_);
@@ -86,6 +93,7 @@ class Ip4Input {
   Ip4Burst& out_;
   Burst& groups_;
   DropBin& bin_;
+  const table::PrefixTable::View prefixes_;
   std::uint16_t n_;  ///< Copy of out_.n that the compiler can keep in a register.
 };
 
