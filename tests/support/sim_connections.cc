@@ -229,6 +229,25 @@ std::pair<SimSide&, SimSide&> SimConnections::two(const ConnectionConfig& a,
   return {first, second};
 }
 
+void give_lids(SimSide& a, SimSide& b, std::uint8_t lmc) {
+  constexpr std::uint16_t kFirst = 0x10, kSecond = 0x20;
+  for (SimSide* side : {&a, &b}) {
+    side->kill();
+    side->port_lid = side == &a ? kFirst : kSecond;
+    side->lmc = lmc;
+    side->hca.migrates = true;
+    side->start();
+  }
+  a.second_path = [lmc](const fabric::AhAttr& in_use) -> std::optional<fabric::AhAttr> {
+    fabric::AhAttr next;
+    next.src_path_bits = static_cast<std::uint8_t>((in_use.src_path_bits + 1) & ((1 << lmc) - 1));
+    next.dlid = static_cast<std::uint16_t>(kSecond + next.src_path_bits);
+    next.sl = 3;
+    next.rate = 6;
+    return next;
+  };
+}
+
 SimSide* SimConnections::at_lid(std::uint16_t lid) const {
   const auto it = std::ranges::find(sides, lid, &SimSide::port_lid);
   return it == sides.end() ? nullptr : it->get();

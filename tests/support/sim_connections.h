@@ -189,6 +189,10 @@ class SimConnections : public test::SimTime {
   std::vector<std::unique_ptr<SimSide>> sides;
 };
 
+/// Gives the ports 1 << `lmc` LIDs each and starts the interfaces again. The SA's second path leads
+/// from the next LID of `a` to that of `b`.
+void give_lids(SimSide& a, SimSide& b, std::uint8_t lmc);
+
 /// Changes all messages of this kind on their way, from now on.
 template <class Message, class Change>
 void change_each(SimConnections& sim, Change change) {

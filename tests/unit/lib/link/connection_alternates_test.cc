@@ -15,39 +15,7 @@ using Kind = fabric::QueueEvent::Kind;
 
 class ConnectionAlternates : public testing::Test {
  protected:
-  void SetUp() override {
-    for (SimSide* side : {&a, &b}) {
-      side->kill();
-      side->port_lid = side == &a ? 0x10 : 0x20;
-      side->lmc = 1;
-      side->hca.migrates = true;
-    }
-    a.start();
-    b.start();
-    a.second_path = [](const fabric::AhAttr& in_use) -> std::optional<fabric::AhAttr> {
-      fabric::AhAttr attr;
-      attr.dlid = in_use.dlid ^ 1;
-      attr.src_path_bits = in_use.src_path_bits ^ 1;
-      attr.sl = 3;
-      attr.rate = 6;
-      return attr;
-    };
-  }
-  void use_four_lids() {
-    for (SimSide* side : {&a, &b}) {
-      side->kill();
-      side->lmc = 2;
-      side->start();
-    }
-    a.second_path = [](const fabric::AhAttr& in_use) -> std::optional<fabric::AhAttr> {
-      fabric::AhAttr attr;
-      attr.src_path_bits = static_cast<std::uint8_t>((in_use.src_path_bits + 1) & 3);
-      attr.dlid = static_cast<std::uint16_t>(0x20 + attr.src_path_bits);
-      attr.sl = 3;
-      attr.rate = 6;
-      return attr;
-    };
-  }
+  void SetUp() override { give_lids(a, b, 1); }
   void connect() {
     a.meet(b);
     a.talk(b);
@@ -58,7 +26,7 @@ class ConnectionAlternates : public testing::Test {
   }
   /// Each connection has the next of four LIDs as its alternate path.
   void connect_by_four_lids() {
-    use_four_lids();
+    give_lids(a, b, 2);
     connect();
     sim.run_for(2s);
   }
