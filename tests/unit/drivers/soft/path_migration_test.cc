@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Alternate paths of RC queue pairs, between ports with two LIDs each: arming, migration by either
 // end, the next path, and packets that must not migrate anything.
+#include <optional>
 #include <set>
 
+#include "tests/support/link_of_queue.h"
 #include "tests/unit/drivers/soft/connected_fixture.h"
 
 namespace ipoib::soft {
@@ -11,6 +13,7 @@ namespace {
 using fabric::QueueError;
 using fabric::QueueState;
 using Kind = fabric::QueueEvent::Kind;
+using namespace std::chrono_literals;
 
 /// The base LIDs; the first path is between them.
 constexpr std::uint16_t kBase[2] = {4, 6};
@@ -228,6 +231,28 @@ TEST_F(PathMigration, C15_EndWithoutTrafficFollows) {
     EXPECT_EQ(peers[sender].info().counters.timeouts, 3U) << "the retries, and then once more";
     EXPECT_EQ(peers[1 - sender].info().counters.timeouts, 0U);
   }
+}
+
+// The ACKs of messages that were posted before the migration come after it, and are no proof for a link
+// that the peer has followed. It seeks the next path at that of a later message.
+TEST_F(PathMigration, C15_OnlyAMessageOnTheNewPathLetsALinkSeekTheNextOne) {
+  link::LinkOfQueue link{[this] { return peers[0].info(); }};
+  start_armed();
+  broken_lids = {kBase[0], kBase[1]};
+  for (std::uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(send(0, pattern(i, 700)));
+  std::optional<fabric::QueueEvent> event;
+  ASSERT_TRUE(run([&] { return (event = peers[0].hca->next_queue_event()).has_value(); }, kLimit));
+  ASSERT_EQ(event->kind, Kind::kMigrated);
+  EXPECT_FALSE(idle(0));
+  link.migrated();
+  EXPECT_EQ(link.paths_of_peer(110ms), 1U);
+  ASSERT_TRUE(run([&] { return idle(0); }, kLimit));
+  EXPECT_EQ(link.paths_of_peer(110ms), 1U) << "late ACKs";
+  ASSERT_TRUE(send(0, pattern(3, 700)));
+  EXPECT_EQ(link.paths_of_peer(110ms), 1U) << "not acknowledged yet";
+  ASSERT_TRUE(run([&] { return idle(0); }, kLimit));
+  EXPECT_EQ(link.paths_of_peer(110ms), 2U);
+  EXPECT_EQ(receive(1).size(), 4U);
 }
 
 TEST_F(PathMigration, C15_NextPathIsLoadedAndUsed) {
