@@ -34,8 +34,7 @@ class GroupExhaustion : public ::testing::Test {
           mad.hdr.mad.attr_id.host() == static_cast<std::uint16_t>(wire::Attr::kMcMemberRecord);
       if (!answers || !of_group || record.mgid == sim->sa.group.mgid) return true;
       const bool join = (mad.hdr.comp_mask.host() & wire::McMemberRecord::kJoin) != 0;
-      if (join && full)
-        mad.hdr.mad.status.set(static_cast<std::uint16_t>(wire::MadStatus::kSaNoResources));
+      if (join && full) mad.hdr.mad.status.set(static_cast<std::uint16_t>(refusal));
       if (!join && exists.contains(record.mgid)) {
         mad.hdr.mad.status.set(0);
         const auto mgid = record.mgid;
@@ -70,6 +69,7 @@ class GroupExhaustion : public ::testing::Test {
   std::optional<SimIpoibLink> sim;
   std::set<wire::Gid> exists;
   bool full = false;
+  wire::MadStatus refusal = wire::MadStatus::kSaNoResources;
 };
 
 TEST_F(GroupExhaustion, U44_SaWithoutRoomIsNamed) {
@@ -123,6 +123,23 @@ TEST_F(GroupExhaustion, U44_PacketsToAGroupThatCannotBeCreatedGoToTheRouters) {
   full = false;
   send(kWanted, 20s);
   EXPECT_EQ(row(kWanted).state, "send-only");
+}
+
+/// Between the attempts to create them, which come at growing intervals. They are not known to be absent.
+TEST_F(GroupExhaustion, P16_GroupsThatTheSaDoesNotCreateGiveWayToOthers) {
+  refusal = wire::MadStatus::kSaRequestInvalid;
+  bring_up([](LinkConfig& c) {
+    c.group.send_only = SendOnly::kFullMember;
+    c.group.max_groups = 4;
+  });
+  for (std::uint32_t i = 0; i < 20 && sim->link.counters().group_refused_local == 0; ++i) {
+    sim->want(wire::IpAddr::v4(0xef03'0000 + i));
+    sim->run_for(20ms);
+  }
+  send(kWanted);
+  EXPECT_EQ(row(kWanted).state, "") << "packets have used all of them just now";
+  for (int i = 0; i < 20 && row(kWanted).state.empty(); ++i) send(kWanted, 1s);
+  EXPECT_FALSE(row(kWanted).state.empty());
 }
 
 TEST_F(GroupExhaustion, U44_TableWithoutPlacesIsNamedAtALimitedRate) {

@@ -246,6 +246,7 @@ TEST_F(Groups, U27_LinuxsHabitCreatesTheGroupAsSendOnlyFullMember) {
   EXPECT_EQ(f.join_state(kLocal, node(0)), kSendOnlyFull);
   EXPECT_EQ(node(0).sent[ip(kLocal)], 1U);
   EXPECT_EQ(node(0).actions->attached.size(), 2U);
+  EXPECT_EQ(node(0).link->counters().group_queries, 0U) << "the join creates it if it is absent";
 }
 
 TEST_F(Groups, U29_FullMemberSendsWithoutASecondJoin) {

@@ -80,6 +80,7 @@ class SimGroups : public ::testing::Test {
       EXPECT_TRUE(n->nothing_left());
       EXPECT_FALSE(n->link->next_deadline());
     }
+    EXPECT_EQ(f.members(), 0U) << "memberships at the SA";
   }
 
   SimFabric f{1};
