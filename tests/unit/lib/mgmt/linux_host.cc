@@ -228,6 +228,7 @@ void LinuxHost::on_rep(const wire::CmMad& mad) {
                                                            .rnr_retry = rep.rnr_retry(),
                                                            .ack_timeout = 19});
   if (!ready) throw std::runtime_error("no connection");
+  node_ack_delay = rep.target_ack_delay();
   out_.up = true;
   wire::CmRtu rtu{};
   rtu.local_id.set(kCommId);

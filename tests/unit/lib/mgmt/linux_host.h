@@ -45,6 +45,7 @@ class LinuxHost {
   /// The node sends over a connection of its own.
   [[nodiscard]] bool is_sent_to() const { return in_.up; }
 
+  std::uint8_t node_ack_delay = 0;    ///< In the REP of the node, a time code.
   std::size_t requests = 0;           ///< Echo requests that arrived.
   std::size_t longest_piece = 0;      ///< Octets of the longest IPv4 packet that arrived.
   std::size_t pieces_of_replies = 0;  ///< IPv4 packets with echo replies or parts of them.

@@ -95,6 +95,15 @@ TEST_F(LinuxHostTest, C06_P05_LongPingsAreAnsweredOverConnections) {
   expect_reply(65'492, true);
 }
 
+/// 17 ms, in which a worker of the node sends an ACK.
+TEST_F(LinuxHostTest, C18_HostsAreInformedOfTheAckDelayOfTheSoftwareHca) {
+  start(LinkMode::kConnectedRc);
+  meet();
+  ASSERT_TRUE(host_->connected());
+  EXPECT_EQ(host_->node_ack_delay, 12);
+  expect_reply(4000);
+}
+
 /// The answers are longer than a datagram, and do not forbid fragments even if the requests do.
 TEST_F(LinuxHostTest, P05_C09_LongPingsAreAnsweredByANodeThatOpensNoConnection) {
   start(LinkMode::kConnectedRc, link::OpenPolicy::kAccept);
