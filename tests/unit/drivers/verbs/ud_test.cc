@@ -625,13 +625,17 @@ TEST_P(VerbsUdTest, U22_HandlesFollowTheRateOfThePort) {
   EXPECT_EQ(rate(), kRate40Gbps);
   pass(*a_);
   EXPECT_EQ(fabric_.live().ahs, handles) << "the former ones are destroyed";
-  // A port that is down reports some speed or other.
+  // A port that is down reports some speed or other, for which no handle is made.
   auto& port = a_->device->ports[0].attr;
   port.state = IBV_PORT_DOWN;
+  fabric_.fail(Call::kCreateAh, ENOMEM);
   set_speed(*a_, kSpeed10Gbps);
   port.state = IBV_PORT_ACTIVE;
   set_speed(*a_, kSpeed100Gbps);
   EXPECT_EQ(rate(), kRate40Gbps);
+  fabric::AhAttr other;
+  other.dlid = 6;
+  EXPECT_FALSE(a_->hca->create_ah(other)) << "this is the first one";
   a_->hca->destroy_ah(ah);
   pass(*a_);
   EXPECT_EQ(fabric_.live().ahs, handles - 1);
