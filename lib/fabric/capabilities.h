@@ -43,7 +43,7 @@ struct Capabilities {
   /// Connected queues of type RC take an alternate path (lib/fabric/connected.h).
   bool alternate_paths = false;
   /// The longest time in which the device answers an RC packet by an ACK, a time code (4.096 us <<
-  /// code, 0-31): the local CA ACK delay. Source: IBA vol 1 §9.7.6.1.3.
+  /// code, 0-31): the local CA ACK delay, as `local_ca_ack_delay` of ibv_query_device(3).
   std::uint8_t ack_delay = 15;
   /// The device reports its own removal.
   bool removal_events = false;

@@ -98,7 +98,7 @@ struct ConnectionConfig {
   std::uint8_t cm_timeout = 17;
   // RC only. Short in comparison with TCP's shortest retransmission timeout of 200 ms
   // (draft-ietf-ipoib-connected-mode-03 §7.1): at most 8 times 17 ms, after which the connection has
-  // failed and packets use UD. Hardware may take four times as long (IBA vol 1 §9.7.6.1.3).
+  // failed and packets use UD. Hardware may take four times as long (iba-wire.md §6).
   std::uint8_t retry_count = 7;
   /// The value requested from peers, and the upper limit of the value that a peer may request from
   /// this side. 7 means for ever: a peer that never has a buffer would then hold all messages sent

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ACK timeouts of RC queue pairs, as codes: 4.096 us << code. They follow from the packet lifetime of
 // the path, but all attempts of a queue pair end before TCP's time-out. A device waits at least for the
-// timeout, as the software HCA does, and at most four times as long (IBA vol 1 §9.7.6.1.3).
+// timeout, as the software HCA does, and at most four times as long (iba-wire.md §6).
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ inline constexpr std::uint8_t kShortestAckTimeout = 8;
 inline constexpr std::uint64_t kTcpTimeoutNs = 200'000'000;
 
 /// Timeout of the path: twice its packet lifetime, and the time in which the other end sends an ACK.
-/// The larger of the two, or its double if they are within a factor of two. Source: IBA vol 1
-/// §9.7.6.1.3, §12.7.34.
+/// The larger of the two, or its double if they are within a factor of two, as Linux adds them.
+/// Source: iba-wire.md §5.5.
 [[nodiscard]] constexpr std::uint8_t path_ack_timeout(std::uint8_t lifetime,
                                                       std::uint8_t ack_delay) noexcept {
   const int both_ways = std::min(lifetime, kLongestLifetime) + 1;
@@ -48,7 +48,7 @@ inline constexpr std::uint64_t kTcpTimeoutNs = 200'000'000;
 static_assert(kShortestAckTimeout <= short_ack_timeout(7), "it fits all retries");
 
 /// Timeout in REQ and LAP, for the peer's packets on a path with this packet lifetime. `ack_delay`:
-/// that of the own device. Source: IBA vol 1 §12.7.34.
+/// that of the own device. Source: iba-wire.md §5.5.
 [[nodiscard]] constexpr std::uint8_t announced_ack_timeout(const ConnectionConfig& config,
                                                            std::uint8_t lifetime,
                                                            std::uint8_t ack_delay) noexcept {
