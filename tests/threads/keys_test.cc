@@ -116,7 +116,7 @@ class KeysUnderTraffic : public SoftFixture {
 };
 
 // Only the product orders the two threads, so that the sanitizer sees any missing order.
-TEST_F(KeysUnderTraffic, M05_ReceivedPacketsAreDeliveredWithKeysOfTheirTimeOrCounted) {
+TEST_F(KeysUnderTraffic, U36_ReceivedPacketsAreDeliveredWithKeysOfTheirTimeOrCounted) {
   make_samples();
   std::uint64_t put = 0;
   std::atomic<std::uint64_t> delivered{0};
@@ -143,7 +143,7 @@ TEST_F(KeysUnderTraffic, M05_ReceivedPacketsAreDeliveredWithKeysOfTheirTimeOrCou
 // A counter that is odd during a change identifies the bursts that saw the same keys from beginning
 // to end. In these bursts, the keys decide the end of every packet. The order of the counter may
 // hide a race.
-TEST_F(KeysUnderTraffic, M05_BurstBetweenChangesIsJudgedByTheKeysOfThatMoment) {
+TEST_F(KeysUnderTraffic, U36_BurstBetweenChangesIsJudgedByTheKeysOfThatMoment) {
   make_samples();
   set(node_, kStates[0]);
   std::atomic<std::uint64_t> changes{0};
@@ -183,7 +183,7 @@ TEST_F(KeysUnderTraffic, M05_BurstBetweenChangesIsJudgedByTheKeysOfThatMoment) {
 // One worker for each end of the cable; the keys of both ends change. DPDK's libraries order
 // accesses through the cable and the mempool, which the sanitizer does not see. A mutex between the
 // workers repeats this order.
-TEST_F(KeysUnderTraffic, M05_SentPacketsAreDeliveredOrCountedAtOneEnd) {
+TEST_F(KeysUnderTraffic, U36_SentPacketsAreDeliveredOrCountedAtOneEnd) {
   const fabric::AhIndex ah = ah_to(node_, kLid[1]);
   std::mutex cable;
   std::uint64_t taken = 0;

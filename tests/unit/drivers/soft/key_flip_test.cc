@@ -122,7 +122,7 @@ class KeyFlip : public SoftFixture {
 
 using Got = std::vector<std::size_t>;
 
-TEST_F(KeyFlip, M05_PacketThatWasLetInIsDeliveredAlthoughNobodyHasItsKeyAnyMore) {
+TEST_F(KeyFlip, U36_PacketThatWasLetInIsDeliveredAlthoughNobodyHasItsKeyAnyMore) {
   start(config(0));
   poll_with([&] {
     for (fabric::UdQueue* queue : {node_.queue, second_}) set(queue, kOtherQkey);
@@ -136,7 +136,7 @@ TEST_F(KeyFlip, M05_PacketThatWasLetInIsDeliveredAlthoughNobodyHasItsKeyAnyMore)
   EXPECT_EQ(node_.all_drops(), 1U);
 }
 
-TEST_F(KeyFlip, M05_PacketGoesToWhoHadItsKeyWhenItWasChecked) {
+TEST_F(KeyFlip, U36_PacketGoesToWhoHadItsKeyWhenItWasChecked) {
   start(config(0));
   set(second_, kOtherQkey);
   poll_with([&] {
@@ -147,7 +147,7 @@ TEST_F(KeyFlip, M05_PacketGoesToWhoHadItsKeyWhenItWasChecked) {
   EXPECT_EQ(node_.all_drops(), 0U);
 }
 
-TEST_F(KeyFlip, M05_PartitionThatGoesDuringTheChecks) {
+TEST_F(KeyFlip, PartitionThatGoesDuringTheChecks) {
   start(config(0));
   poll_with([&] {
     for (fabric::UdQueue* queue : {node_.queue, second_})
@@ -159,7 +159,7 @@ TEST_F(KeyFlip, M05_PartitionThatGoesDuringTheChecks) {
 
 // A management thread changes every attribute that decides on the receivers of a multicast packet,
 // while a worker receives. Each packet ends in a queue or under a drop reason.
-TEST_F(KeyFlip, M05_EveryPacketHasOneEndWhileKeysGroupsAndPortChange) {
+TEST_F(KeyFlip, U36_EveryPacketHasOneEndWhileKeysGroupsAndPortChange) {
   constexpr unsigned kRounds = 3000;
   constexpr unsigned kMaxRounds = 100 * kRounds;  // On a busy machine the worker may begin late.
   struct Free {

@@ -88,7 +88,7 @@ class Groups : public SoftFixture {
   Node peer_;
 };
 
-TEST_F(Groups, P07_JoiningAndLeavingOneCostsTheSameHoweverManyThereAre) {
+TEST_F(Groups, JoiningAndLeavingOneCostsTheSameHoweverManyThereAre) {
   constexpr std::uint64_t kOctetsEach = 1024;
   EXPECT_LE(cost([&] {
               for (unsigned i = 0; i < kMany; ++i)

@@ -406,7 +406,7 @@ TEST_F(Ip6Test, P05_RoutesThatLeadNowhereAreTold) {
   expect_dropped({.dst = "fd00:d::1"}, Drop::kIpBlackhole, "black hole");
 }
 
-TEST_F(Ip6Test, U18_SendersOnTheLinkAreToldOfABetterHop) {
+TEST_F(Ip6Test, P05_SendersOnTheLinkAreToldOfABetterHop) {
   add_route("fd00:e::/32", {table::NextHopKind::kGateway, 0, kEth0, 5});
   set_neighbour(5, eth_neighbour(kEth0, "fe80::99", mac(0x99)));
   set_neighbour(6, eth_neighbour(kEth0, "fd00:1::11", mac(0x11)));
@@ -429,7 +429,7 @@ TEST_F(Ip6Test, U18_SendersOnTheLinkAreToldOfABetterHop) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
-TEST_F(Ip6Test, U18_OthersAreNotToldOfABetterHop) {
+TEST_F(Ip6Test, P05_OthersAreNotToldOfABetterHop) {
   set_neighbour(6, eth_neighbour(kEth0, "fd00:1::11", mac(0x11)));
   feed({.src = "fd00:c::1", .dst = "fd00:1::11"});
   feed({.src = "fd00:a::7", .dst = "fd00:1::11"});

@@ -249,7 +249,7 @@ TEST_F(GroupLimits, P16_TheRoutersThatAGroupDependsOnMakeNoRoom) {
 }
 
 /// A multicast router learns of a group while packets to absent ones fill the table.
-TEST_F(GroupLimits, M07_AbsentGroupsLeaveRoomForCreatedOnes) {
+TEST_F(GroupLimits, U34_AbsentGroupsLeaveRoomForCreatedOnes) {
   f.config.group.max_groups = 64;
   f.config.group.multicast_router = true;
   bring_up(2);
