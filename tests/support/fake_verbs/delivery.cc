@@ -139,10 +139,11 @@ std::array<std::byte, kGrhLen> grh_of(const Message& message) {
 void receive_datagram(Qp& qp, const Message& message) {
   if (qp.qp_base.qp_type != IBV_QPT_UD || !qp.receiving()) {
     lose(Lost::kNoQp);
-  } else if (qp.attr.pkey_index >= qp.port().pkeys.size() ||
-             !wire::pkeys_match(message.pkey, qp.port().pkeys[qp.attr.pkey_index])) {
+  } else if (!wire::pkeys_match(message.pkey, qp.pkey())) {
+    ++qp.port().pkey_violations;
     lose(Lost::kPkey);
   } else if (message.qkey != qp.attr.qkey) {
+    ++qp.port().qkey_violations;
     lose(Lost::kQkey);
   } else if (qp.receives().posted.empty()) {
     lose(Lost::kNoBuffer);
@@ -176,8 +177,7 @@ Message message_of(const Qp& qp, const ibv_ah_attr& path, std::vector<std::byte>
     message.tclass = path.grh.traffic_class;
     message.flow_label = path.grh.flow_label;
   }
-  message.pkey =
-      qp.attr.pkey_index < port.pkeys.size() ? port.pkeys[qp.attr.pkey_index] : std::uint16_t{0};
+  message.pkey = qp.pkey();
   message.src_qpn = qp.qpn();
   message.bytes = std::move(bytes);
   return message;
@@ -212,7 +212,8 @@ bool comes_from_path(const Qp& qp, const Qp& peer, bool follows) {
   return slid == expected.dlid;
 }
 
-/// Returns the queue pair at the other end if both name each other.
+/// Returns the queue pair at the other end if both name each other. Its port may still discard the
+/// packets, because of their P_Key.
 Qp* peer_of(const Qp& qp) {
   if (qp.port().attr.state != IBV_PORT_ACTIVE) return nullptr;
   const auto& qps = State::get().qps;
@@ -233,9 +234,14 @@ Qp* peer_of(const Qp& qp) {
       peer.attr.path_mig_state == IBV_MIG_ARMED && qp.attr.path_mig_state == IBV_MIG_MIGRATED;
   const bool reached = there.attr.state == IBV_PORT_ACTIVE && leads_to(qp, there) &&
                        (follows || leads_to(peer, here));
-  const bool same_partition =
-      wire::pkeys_match(here.pkeys[qp.attr.pkey_index], there.pkeys[peer.attr.pkey_index]);
-  return reached && same_partition && comes_from_path(qp, peer, follows) ? &peer : nullptr;
+  return reached && comes_from_path(qp, peer, follows) ? &peer : nullptr;
+}
+
+/// True if the port of the peer discards the packet, and counts it.
+bool discards(const Qp& peer, const Qp& from) {
+  if (wire::pkeys_match(from.pkey(), peer.pkey())) return false;
+  ++peer.port().pkey_violations;
+  return true;
 }
 
 void establish(Qp& peer) {
@@ -258,6 +264,7 @@ Outcome send_unreliable(Qp& qp, const Send& send) {
   put_on_wire(qp, message);
   Qp* peer = peer_of(qp);
   if (peer == nullptr) return lose(Lost::kNoQp);
+  if (discards(*peer, qp)) return lose(Lost::kPkey);
   establish(*peer);
   peer->expected_psn = qp.next_psn;
   const auto& posted = peer->receives().posted;
@@ -269,7 +276,7 @@ Outcome send_unreliable(Qp& qp, const Send& send) {
 
 Outcome send_reliable(Qp& qp, Send& send) {
   Qp* peer = peer_of(qp);
-  if (peer == nullptr || peer->expected_psn != qp.next_psn) {
+  if (peer == nullptr || discards(*peer, qp) || peer->expected_psn != qp.next_psn) {
     const bool waits = qp.attr.timeout == 0 || send.tries <= qp.attr.retry_cnt;
     if (waits) return std::nullopt;
     if (qp.attr.path_mig_state != IBV_MIG_ARMED) return IBV_WC_RETRY_EXC_ERR;

@@ -26,6 +26,9 @@ struct Port {
   ibv_port_attr attr{};
   std::vector<std::uint16_t> pkeys{wire::kDefaultPkey};
   std::vector<wire::Gid> gids;
+  /// Packets that the port discarded, as its counters have them (IBA vol 1 §14.2.5.6).
+  std::uint64_t pkey_violations = 0;
+  std::uint64_t qkey_violations = 0;
 };
 
 /// Properties and features of a device. Tests may change them at any time, and raise the matching

@@ -141,7 +141,12 @@ struct Send {
 struct Qp : ibv_qp_ex {
   [[nodiscard]] Context& context() const;
   [[nodiscard]] Device& device() const { return *context().device; }
-  [[nodiscard]] const Port& port() const { return device().ports[attr.port_num - 1U]; }
+  [[nodiscard]] Port& port() const { return device().ports[attr.port_num - 1U]; }
+  /// The P_Key at the queue pair's index; 0: the table has become shorter.
+  [[nodiscard]] std::uint16_t pkey() const {
+    const auto& table = port().pkeys;
+    return attr.pkey_index < table.size() ? table[attr.pkey_index] : std::uint16_t{0};
+  }
   [[nodiscard]] std::uint32_t qpn() const { return qp_base.qp_num; }
   [[nodiscard]] Cq& send_cq() const { return *static_cast<Cq*>(qp_base.send_cq); }
   [[nodiscard]] Cq& recv_cq() const { return *static_cast<Cq*>(qp_base.recv_cq); }

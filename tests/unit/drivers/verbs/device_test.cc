@@ -376,7 +376,8 @@ TEST_F(VerbsDeviceTest, PkeyThatMovesTakesTheQueueAlong) {
 TEST_F(VerbsDeviceTest, U36_PacketsThatThePortDiscardsAreDrops) {
   const auto a = make_node(0);
   EXPECT_EQ(a->all_drops(), 0U);
-  a->manager->violations = {.pkey = 3, .qkey = 4};
+  a->device->ports[0].pkey_violations = 3;
+  a->device->ports[0].qkey_violations = 4;
   EXPECT_EQ(a->drops(Drop::kIbPkey), 3U);
   EXPECT_EQ(a->drops(Drop::kIbQkey), 4U);
   EXPECT_EQ(a->all_drops(), 7U);

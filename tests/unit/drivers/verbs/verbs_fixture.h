@@ -62,10 +62,12 @@ class FakePortManager final : public fabric::PortManager {
   std::optional<fabric::PortEvent> next_event() override;
   [[nodiscard]] std::string problem() const override { return trouble; }
 
-  [[nodiscard]] fabric::KeyViolations key_violations() const override { return violations; }
+  [[nodiscard]] fabric::KeyViolations key_violations() const override {
+    const fake_verbs::Port& port = device_.ports[0];
+    return {.pkey = port.pkey_violations, .qkey = port.qkey_violations};
+  }
 
   std::deque<fabric::PortEvent> events;
-  fabric::KeyViolations violations;
   std::string trouble;
   QueuedMads mads;
   std::optional<std::uint8_t> mtu;  ///< Code of the MTU that it reports; none: the device's.
