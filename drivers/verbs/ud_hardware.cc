@@ -102,26 +102,31 @@ Status UdHardware::restart(UdKeys keys, PortShared& shared) {
   expects_management();
   // May fail if the queue pair is in error already.
   static_cast<void>(modify(*qp, IBV_QPS_ERR, {}, 0));
+  drain(shared);  // Before the reset, at which some devices discard completions.
   if (const int error = modify(*qp, IBV_QPS_RESET, {}, 0); error != 0)
     return fail(Errc::kUnavailable, "{}: cannot reset queue pair {:#x}: {}", name_, qp->qp_num,
                 std::strerror(error));
-  // Drains the completion queues: old completions only free and count their packets.
-  const auto drain = [](ibv_cq* cq, const auto& succeeded) {
-    std::array<ibv_wc, 16> stale;
-    for (int n = 1; n > 0;) {
-      n = ibv_poll_cq(cq, static_cast<int>(stale.size()), stale.data());
-      for (int i = 0; i < n; ++i)
-        if (const ibv_wc& wc = stale[static_cast<unsigned>(i)]; !failed(wc)) succeeded(wc);
-    }
-  };
-  drain(send_cq.get(), [&](const ibv_wc& wc) { send->complete(wc.wr_id); });
-  drain(receive_cq.get(),
-        [&](const ibv_wc& /*wc*/) { shared.untaken.fetch_add(1, std::memory_order_relaxed); });
+  drain(shared);
   shared.unsent.fetch_add(send->flush(), std::memory_order_relaxed);
   receive->forget();
   if (auto started = start(keys); !started) return started;
   receive->fill(shared.memory.map(), true);
   return {};
+}
+
+void UdHardware::drain(PortShared& shared) {
+  const auto each = [](ibv_cq* cq, const auto& succeeded) {
+    std::array<ibv_wc, 16> completions;
+    for (int n = 1; n > 0;) {
+      n = ibv_poll_cq(cq, static_cast<int>(completions.size()), completions.data());
+      for (int i = 0; i < n; ++i)
+        if (const ibv_wc& wc = completions[static_cast<unsigned>(i)]; !failed(wc)) succeeded(wc);
+    }
+  };
+  each(send_cq.get(), [&](const ibv_wc& wc) { send->complete(wc.wr_id); });
+  each(receive_cq.get(), [&](const ibv_wc& wc) {
+    if (receive->is_current(wc.wr_id)) shared.untaken.fetch_add(1, std::memory_order_relaxed);
+  });
 }
 
 Status UdHardware::set_qkey(std::uint32_t qkey) {

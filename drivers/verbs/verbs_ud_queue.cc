@@ -38,7 +38,10 @@ void VerbsUdQueue::publish(UdHardware* hw, Drop absent) noexcept {
 
 void VerbsUdQueue::end_hardware() {
   expects_management();
-  if (hardware) shared_.unsent.fetch_add(hardware->send->used(), std::memory_order_relaxed);
+  if (hardware) {
+    hardware->drain(shared_);
+    shared_.unsent.fetch_add(hardware->send->used(), std::memory_order_relaxed);
+  }
   hardware.reset();
   failure_.store(IBV_WC_SUCCESS, std::memory_order_relaxed);
   broken_.store(false, std::memory_order_relaxed);
