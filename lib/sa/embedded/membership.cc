@@ -279,9 +279,10 @@ Answer<McMemberRecord> leave(Subnet& subnet, const McQuery& q) {
   return answer;
 }
 
-Answer<std::vector<McMemberRecord>> find(const Subnet& subnet, const McQuery& q,
-                                         std::size_t limit) {
+Answer<std::vector<McMemberRecord>> find(Subnet& subnet, const McQuery& q, std::size_t limit) {
   if (!codes_exist(q)) return refuse(MadStatus::kSaRequestInvalid);
+  if (!q.trusted && q.has(R::kPortGid) && subnet.on_subnet(q.record.port_gid))
+    subnet.ports.hear(q.record.port_gid, q.from_lid, q.now);
   const std::uint8_t wanted = q.has(R::kJoin) ? q.record.join() : std::uint8_t{0};
   const bool by_member = q.has(R::kPortGid) || wanted != 0;
   const auto member_matches = [&](const Gid& gid, std::uint8_t bits) {

@@ -42,12 +42,12 @@ void create_broadcast_groups(Subnet& subnet);
 
 /// Handles Get and GetTable: returns at most `limit` matching records. A trusted request gets one
 /// per member, with exactly the requested JoinState. An untrusted one gets one per group, with
-/// PortGID and JoinState zero; a match by these reveals the requester's own membership only.
+/// PortGID and JoinState zero; a match by these reveals the requester's own membership only, and its
+/// PortGID may be learned (PortTable::hear).
 /// kSaRequestInvalid: invalid MTU or rate. If ports are addressed by GID, an untrusted lookup by
 /// MGID also finds a group that could be joined, with the MLID of the broadcast group, because
 /// MLIDs have no meaning there.
-[[nodiscard]] Answer<std::vector<wire::McMemberRecord>> find(const Subnet& subnet,
-                                                             const McQuery& query,
+[[nodiscard]] Answer<std::vector<wire::McMemberRecord>> find(Subnet& subnet, const McQuery& query,
                                                              std::size_t limit);
 
 }  // namespace ipoib::sa
