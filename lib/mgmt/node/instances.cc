@@ -82,10 +82,14 @@ Status HcaInstance::renew_administrator() {
   const fabric::PortAttr& port = hca->attr();
   const bool by_gid = port.link_layer == fabric::LinkLayer::kEthernet;
   if (!subnet_ || port.guid == 0 || (config.driver == HcaDriver::kVerbs && !by_gid)) return {};
-  if (administrator && (!by_gid || administrator->config().gid == port.gid())) return {};
+  if (administrator && (!by_gid || administrator->config().gid == port.gid())) {
+    administrator->set_port_mtu(port.mtu);
+    return {};
+  }
   auto made = sa::Administrator::create(administrator_config(*subnet_, port));
   if (!made) return tl::make_unexpected(made.error());
   administrator.emplace(std::move(*made));
+  administrator->set_port_mtu(port.mtu);
   if (!by_gid)
     log(LogArea::kSa, LogLevel::kNotice,
         "hca {}: the subnet administrator knows no ports yet; it waits for their requests, ARP and "

@@ -52,7 +52,8 @@ struct AdministratorCounters {
 /// If the administrator manages ports, it knows their MTU soon after they become known or move. A port is
 /// then in no group of a larger MTU, and has no path of one. A port that is removed from its groups for
 /// this is requested to register again, so that it learns of it by a refusal. A refused port is read
-/// again, because its MTU may have been raised.
+/// again, because its MTU may have been raised. If ports are addressed by GID, each has its own
+/// administrator, which no other port asks and which reads no other port: it knows one MTU, its port's.
 ///
 /// A port that becomes known and is in no group has registered with an administrator that has lost its
 /// state: this one's predecessor. If the administrator manages ports, it then acts as their subnet
@@ -83,6 +84,11 @@ class Administrator {
   /// A port was heard in a partition, in a message of address resolution. An administrator that
   /// starts again learns by it of hosts that do not know of its start, and thus do not register.
   void overhear(const wire::Gid& port, std::uint16_t lid, std::uint16_t pkey, TimePoint now);
+
+  /// Takes the MTU code of the administrator's own port, to which it sends no SMPs. It limits the paths
+  /// of the port. Joins of the port are not refused for it, because the node that asks knows it as
+  /// well, and gives the MTU as its reason.
+  void set_port_mtu(std::uint8_t mtu) { subnet_.ports.set_mtu(subnet_.config.gid, mtu); }
 
   /// Takes an SMP. False: it is not the answer to one of the administrator's own requests.
   [[nodiscard]] bool on_smp(const fabric::ReceivedMad& mad, TimePoint now);

@@ -195,11 +195,11 @@ MadStatus check_joiner(const Subnet& subnet, const McQuery& q) {
   return check_sender(subnet, q);
 }
 
-/// True if the named port is known to carry only smaller packets than the group. Nothing is known of
-/// a port that has moved with this request.
+/// True if the named port, another one than the administrator's, is known to carry only smaller packets
+/// than the group. Nothing is known of a port that has moved with this request.
 bool is_too_small(const Subnet& subnet, const McQuery& q, const McMemberRecord& group) {
   const Port* port = subnet.ports.find(q.record.port_gid);
-  return port != nullptr && port == subnet.ports.at(q.from_lid) &&
+  return port != nullptr && !port->own && port == subnet.ports.at(q.from_lid) &&
          !port->carries(wire::value_of(group.mtu));
 }
 

@@ -147,7 +147,8 @@ class GidFabric {
 
   LinkConfig config;
   TimePoint now{1000s};
-  std::uint64_t mads = 0;  ///< MADs on the wire.
+  std::uint8_t subnet_mtu = 4;  ///< Code; for nodes that are added later.
+  std::uint64_t mads = 0;       ///< MADs on the wire.
   std::vector<std::unique_ptr<GidNode>> nodes;
 
  private:
@@ -192,6 +193,7 @@ void GidNode::make_administrator() {
   config.gid = gid();
   config.lid = fabric::kOwnLid;
   config.elsewhere_lid = fabric::kElsewhereLid;
+  config.mtu = fabric.subnet_mtu;
   auto made = sa::Administrator::create(config);
   ASSERT_TRUE(made) << made.error().what;
   administrator.emplace(std::move(*made));
@@ -301,6 +303,24 @@ TEST_F(ByGid, NeighboursAreResolvedByArp) {
     EXPECT_EQ(ah.hop_limit, 64);
   }
   EXPECT_EQ(f.mads, 0U) << "nobody asks another node's administrator";
+}
+
+/// Each port has its own administrator, which has the same subnet of 4096 octets.
+TEST_F(ByGid, U09_M07_PortOf2048IsNotInAGroupOf4096) {
+  f.subnet_mtu = 5;
+  for (const char* address : {"10.0.0.1/24", "10.0.0.2/24"}) f.add(address);
+  node(0).actions.attr.mtu = 5;
+  for (const auto& n : f.nodes) n->link.start(f.now);
+  f.run_for(1min);
+  EXPECT_EQ(node(0).link.state(), State::kUp);
+  EXPECT_EQ(node(1).link.state(), State::kJoining);
+  EXPECT_NE(node(1).link.reason().find("larger than the port's 2048"), std::string::npos)
+      << node(1).link.reason();
+  EXPECT_TRUE(node(1).actions.attached.empty());
+  node(1).actions.attr.mtu = 5;
+  node(1).link.on_port_event(fabric::PortEvent::kPortActive, f.now);
+  f.run_for(1s);
+  EXPECT_EQ(node(1).link.state(), State::kUp) << node(1).link.reason();
 }
 
 TEST_F(ByGid, NeighboursAreResolvedByNeighbourDiscovery) {

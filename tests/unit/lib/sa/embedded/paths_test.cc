@@ -229,6 +229,29 @@ TEST_F(PathsTest, TablesOfAllPathsFromAPort) {
 }
 
 /// Ports are distinguished by GID alone, so a port with an unknown GID may be anywhere.
+/// A subnet of 4096 octets whose administrator is at a port of 2048.
+TEST_F(PathsTest, M07_PathsOfTheAdministratorsPortCarryItsMtu) {
+  for (AdministratorConfig config : {recorded_config(), by_gid_config()}) {
+    SCOPED_TRACE(config.elsewhere_lid);
+    config.mtu = 5;
+    restart(config);
+    sa->set_port_mtu(4);
+    EXPECT_EQ(status(join_group(kBroadcast, kSmGid, 0xffff, 1), kSmLid), kOk)
+        << "its node says why it does not use the group";
+    const auto mtu_to_c = [&] {
+      return record<wire::PathRecord>(find_path(kSmGid, kC, 0xffff), kSmLid).mtu;
+    };
+    if (config.elsewhere_lid == 0) {
+      EXPECT_EQ(status(join_group(kBroadcast, kC, 0xffff, 1), kLidC), kOk);
+      EXPECT_EQ(record<wire::PathRecord>(find_path(kC, kSmGid, 0xffff), kLidC).mtu, 0x84);
+      EXPECT_EQ(record<wire::PathRecord>(find_path(kC, kC, 0xffff), kLidC).mtu, 0x85);
+    }
+    EXPECT_EQ(mtu_to_c(), 0x84);
+    sa->set_port_mtu(5);
+    EXPECT_EQ(mtu_to_c(), 0x85);
+  }
+}
+
 TEST_F(PathsTest, AnyGidIsElsewhereWherePortsAreAddressedByGid) {
   restart(by_gid_config());
   const wire::Gid global = wire::Gid::of(0x2001'0db8ULL << 32, 9);
