@@ -4,31 +4,28 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "lib/base/clock.h"
+#include "lib/base/rate_limiter.h"
 
 namespace ipoib::link {
 
 class LogLimit {
  public:
-  explicit LogLimit(Duration interval) : interval_{interval} {}
+  /// Allows `burst` messages at once and one more every `interval`.
+  explicit LogLimit(Duration interval, std::uint32_t burst = 1) : limiter_{interval, burst} {}
 
   /// Returns the number of suppressed events since the last logged one if this event may be logged,
   /// else empty.
   [[nodiscard]] std::optional<std::uint64_t> allow(TimePoint now) {
-    if (last_ && now - *last_ < interval_) {
-      ++suppressed_;
-      return std::nullopt;
-    }
-    last_ = now;
-    const auto suppressed = suppressed_;
-    suppressed_ = 0;
-    return suppressed;
+    if (limiter_.allow(now)) return std::exchange(suppressed_, 0);
+    ++suppressed_;
+    return std::nullopt;
   }
 
  private:
-  Duration interval_;
-  std::optional<TimePoint> last_;
+  RateLimiter limiter_;
   std::uint64_t suppressed_ = 0;
 };
 

@@ -244,8 +244,7 @@ void BroadcastMembership::find(TimePoint now) {
         if (status) return ask_sa(at);
         ++counters_.joins_failed;
         if (state_ == State::kMember)
-          log(LogArea::kLink, LogLevel::kWarning, "{}: {}; staying up", config_.name,
-              status.error().what);
+          warn(status.error().what + "; staying up", at);
         else
           give_reason(status.error().what, State::kJoining, at);
         if (!finder_->group()) return try_later(at);
@@ -338,7 +337,7 @@ void BroadcastMembership::on_failure(const sa::Failure& failure, TimePoint now) 
   if (state_ != State::kMember || sa_says_no(failure))
     give_reason(std::move(why), State::kJoining, now);
   else
-    log(LogArea::kLink, LogLevel::kWarning, "{}: {}; staying up", config_.name, why);
+    warn(why + "; staying up", now);
 }
 
 Status BroadcastMembership::accept(const sa::Reply& reply, TimePoint now) {
@@ -364,9 +363,18 @@ Status BroadcastMembership::use_found(wire::McMemberRecord& record) const {
 
 void BroadcastMembership::give_reason(std::string reason, State state, TimePoint now) {
   state_ = state;
-  if (reason != reason_) log(LogArea::kLink, LogLevel::kWarning, "{}: {}", config_.name, reason);
+  if (reason != reason_) warn(reason, now);
   reason_ = std::move(reason);
   owner_.on_membership_changed(now);
+}
+
+/// Logs a message that the SA causes. An SA whose answers differ from one to the next could cause a
+/// line with each of them, for as long as the node runs.
+void BroadcastMembership::warn(std::string_view what, TimePoint now) {
+  const auto suppressed = log_limit_.allow(now);
+  if (!suppressed) return;
+  log(LogArea::kLink, LogLevel::kWarning, "{}: {}{}", config_.name, what,
+      *suppressed == 0 ? "" : fmt::format(" ({} messages suppressed)", *suppressed));
 }
 
 /// The backoff counts from the start of the attempt, because the SA client has already spaced the
@@ -379,9 +387,9 @@ void BroadcastMembership::try_later(TimePoint now) {
 void BroadcastMembership::on_forgotten(TimePoint now) {
   if (state_ != State::kMember) return;
   ++counters_.memberships_forgotten;
-  log(LogArea::kLink, LogLevel::kWarning,
-      "{}: the SA at LID {} has lost the membership of {}, joining again", config_.name,
-      actions_.port().sm_lid, wire::to_string(group_));
+  warn(fmt::format("the SA at LID {} has lost the membership of {}, joining again",
+                   actions_.port().sm_lid, wire::to_string(group_)),
+       now);
   owner_.on_forgotten(now);
 }
 

@@ -4,9 +4,11 @@
 // §15.2.5.17.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
@@ -14,6 +16,7 @@
 #include "lib/link/ipoib/ipoib_types.h"
 #include "lib/link/ipoib/membership_check.h"
 #include "lib/link/jitter.h"
+#include "lib/link/log_limit.h"
 #include "lib/sa/client.h"
 #include "lib/wire/sa_records.h"
 
@@ -91,6 +94,7 @@ class BroadcastMembership {
   void on_forgotten(TimePoint now);
   void try_later(TimePoint now);
   void give_reason(std::string reason, State state, TimePoint now);
+  void warn(std::string_view what, TimePoint now);
   void left(TimePoint now);
   [[nodiscard]] bool withhold_leave();
   void leave_former(TimePoint now);
@@ -103,6 +107,7 @@ class BroadcastMembership {
   MembershipOwner& owner_;
   BroadcastFinder* finder_;
   Jitter jitter_;
+  LogLimit log_limit_{std::chrono::minutes(1), 10};
   MembershipCheck check_;  ///< In state kMember.
   State state_ = State::kIdle;
   std::string reason_;

@@ -82,8 +82,10 @@ void TrapSubscription::on_answer(std::size_t which, const sa::Outcome& outcome, 
     return;
   }
   ++counters_.subscriptions_failed;
-  log(LogArea::kLink, LogLevel::kWarning, "{}: cannot subscribe to trap {}: {}", config_.name,
-      static_cast<unsigned>(kTraps[which]), sa::describe(outcome.error()));
+  if (const auto suppressed = log_limit_.allow(now))
+    log(LogArea::kLink, LogLevel::kWarning,
+        "{}: cannot subscribe to trap {}: {} ({} failures suppressed)", config_.name,
+        static_cast<unsigned>(kTraps[which]), sa::describe(outcome.error()), *suppressed);
   const auto again = now + jitter_.around(backoff_, kSpread);
   due_ = due_ ? std::min(*due_, again) : again;
   backoff_ = std::min(backoff_ * 2, config_.group.backoff_max);

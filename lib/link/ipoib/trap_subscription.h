@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/link/ipoib/ipoib_types.h"
 #include "lib/link/jitter.h"
+#include "lib/link/log_limit.h"
 #include "lib/sa/client.h"
 
 namespace ipoib::link {
@@ -47,6 +49,7 @@ class TrapSubscription {
   sa::Client& sa_;
   LinkCounters& counters_;
   Jitter jitter_;
+  LogLimit log_limit_{std::chrono::minutes(1), 10};
   std::function<void(TimePoint)> on_subscribed_;
   bool renewed_ = false;  ///< `on_subscribed_` is not called yet.
   std::array<sa::TransactionId, 2> transactions_{};
