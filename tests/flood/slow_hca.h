@@ -30,7 +30,7 @@ class SlowHca final : public test::ForwardingHca,
                       private fabric::MadPort {
  public:
   SlowHca(std::unique_ptr<fabric::Hca> real, DeviceWork& work)
-      : ForwardingHca{std::move(real), this}, work_{work} {}
+      : ForwardingHca{std::move(real), {.connected = this}}, work_{work} {}
 
   [[nodiscard]] fabric::MadPort& mad_port() override { return *this; }
   /// The problem of the HCA, and of its MadPort.

@@ -41,16 +41,22 @@ class ForwardingHca : public fabric::Hca {
   [[nodiscard]] DropTotals drops() const override { return inner_->drops(); }
 
  protected:
-  /// Has the abilities of `inner`. `connected`: replaces its connected mode; null: it does not.
-  explicit ForwardingHca(std::unique_ptr<fabric::Hca> inner,
-                         fabric::ConnectedTransport* connected = nullptr)
+  /// Differences from the abilities of the other HCA.
+  struct Different {
+    fabric::ConnectedTransport* connected = nullptr;  ///< In place of its own, if not null.
+    bool captures = true;                             ///< False: it does not support captures.
+  };
+  explicit ForwardingHca(std::unique_ptr<fabric::Hca> inner, const Different& different)
       : Hca{inner->name(),
-            {.connected = connected != nullptr ? connected : inner->connected_transport(),
-             .capture = inner->wire_capture(),
+            {.connected = different.connected != nullptr ? different.connected
+                                                         : inner->connected_transport(),
+             .capture = different.captures ? inner->wire_capture() : nullptr,
              .setter = inner->port_setter(),
              .wire = inner->ethdev_wire(),
              .poll = &ForwardingHca::poll}},
         inner_{std::move(inner)} {}
+  explicit ForwardingHca(std::unique_ptr<fabric::Hca> inner)
+      : ForwardingHca{std::move(inner), Different{}} {}
 
   [[nodiscard]] fabric::Hca& inner() const { return *inner_; }
 

@@ -186,6 +186,8 @@ Status NodeControlImpl::change_hca(std::string_view name, const fabric::PortChan
 
 Status NodeControlImpl::capture_start(const CaptureRequest& request) {
   parts_.loop->expects_own_lcore();
+  if (parts_.hcas.empty())
+    return fail(Errc::kRefused, "no hca to capture: the node has only Ethernet ports");
   std::vector<fabric::WireCapture*> wires;
   std::string without;
   for (const auto& h : parts_.hcas) {
@@ -194,8 +196,7 @@ Status NodeControlImpl::capture_start(const CaptureRequest& request) {
     else
       without += (without.empty() ? "" : ", ") + h->config.name;
   }
-  if (wires.empty() && !without.empty())
-    return fail(Errc::kRefused, "no device supports packet capture: {}", without);
+  if (wires.empty()) return fail(Errc::kRefused, "no device supports packet capture: {}", without);
   auto started = capture_.start(request, std::move(wires));
   if (started && !without.empty())
     log(LogArea::kMgmt, LogLevel::kWarning,
