@@ -13,6 +13,7 @@
 #include "tests/support/forwarding_hca.h"
 #include "tests/support/logged.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
+#include "tests/unit/lib/mgmt/shared_port_fixture.h"
 #include "tests/unit/lib/mgmt/stepped_loop.h"
 
 namespace ipoib::mgmt {
@@ -134,6 +135,59 @@ TEST_F(LinkQpnTest, U39_AnyIsFineForALinkWithoutOne) {
   EXPECT_EQ(wanted, NumberingHca::Wanted{std::nullopt});
   EXPECT_EQ(log.find("QPN"), std::string::npos) << log;
   stop();
+}
+
+/// A link of two workers, on a cable with a queue for each of them.
+struct LinkQpnOfWorkersTest : SharedPortFixture {
+  /// `readers`: the workers that read the cable. The first owns the link.
+  void start(const std::vector<unsigned>& readers) {
+    ipoib::test::sim_tsc = 77 * rte_get_tsc_hz();
+    NodeConfig c = config();
+    c.hcas[0].wire = wide.name;
+    c.hcas[0].first_qpn = kQpn;
+    c.links[0].qpn = kQpn;
+    c.worker.assign["soft0"] = readers;
+    begin(c, make_timed_soft, &ipoib::test::read_sim_tsc);
+    for (int i = 0; i < 500; ++i) {
+      ipoib::test::sim_tsc += rte_get_tsc_hz() / 1000;
+      pass();
+    }
+    ASSERT_EQ(link().state, "up");
+  }
+  [[nodiscard]] LinkInfo link() const { return node->faces.view.links()[0]; }
+  [[nodiscard]] const LinkQueues& queues() const { return node->parts->links[0]->queues(); }
+  /// A host sends a packet to the QPN. Returns the number that the link has received.
+  std::uint64_t receive(std::uint32_t qpn) {
+    give(wide.in[0], cable_frame(link(), qpn, 9));
+    pass();
+    pass();
+    return link().traffic.rx_packets;
+  }
+
+  TwoQueues wide;
+};
+
+TEST_F(LinkQpnOfWorkersTest, U39_IsThatOfTheFirstQueuePairOnly) {
+  start({0});
+  ASSERT_EQ(queues().ud.size(), 2U);
+  EXPECT_EQ(queues().ud[0]->qpn(), kQpn);
+  EXPECT_EQ(link().qpn, kQpn);
+  const std::uint32_t second = queues().ud[1]->qpn();
+  EXPECT_NE(second, kQpn);
+  EXPECT_NE(second, 0U);
+  const std::uint64_t before = link().traffic.rx_packets;
+  EXPECT_EQ(receive(kQpn), before + 1) << "a host with a static entry";
+  EXPECT_EQ(receive(second), before + 2);
+  EXPECT_EQ(receive(kQpn + 0x1000), before + 2) << "no queue pair has this number";
+}
+
+TEST_F(LinkQpnOfWorkersTest, U39_IsThatOfTheOwnerWhicheverWorkerThatIs) {
+  start({1, 0});
+  ASSERT_EQ(queues().ud.size(), 2U);
+  EXPECT_EQ(queues().workers[0], 1U);
+  EXPECT_EQ(queues().ud[0]->qpn(), kQpn);
+  EXPECT_NE(queues().ud[1]->qpn(), kQpn);
+  EXPECT_EQ(link().qpn, kQpn);
 }
 
 }  // namespace
