@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::uint32_t kLoops = 2'000;
 constexpr std::uint32_t kOtherQkey = kQkey + 1, kNoQkey = kQkey + 2;
-constexpr std::uint16_t kFull = wire::kDefaultPkey, kLimited = 0x7fff, kNoPkey = 0x8002;
+constexpr std::uint16_t kFull = wire::kDefaultPkey, kLimited = 0x7fff, kNoPkey = 0x8002,
+                        kOther = 0x8003;
 
 /// Keys of the port and its queue pair, one set after the other.
 struct Keys {
@@ -178,6 +179,30 @@ TEST_F(KeysUnderTraffic, U36_BurstBetweenChangesIsJudgedByTheKeysOfThatMoment) {
   }
   worker.join();
   EXPECT_GT(exact, 0U);
+}
+
+// A table in another order has the same keys at each moment.
+TEST_F(KeysUnderTraffic, U36_TableInAnotherOrderLosesNoPacket) {
+  set(node_, kStates[0]);
+  make_samples();
+  std::uint64_t received = 0;
+  const auto receive = [&] {
+    const auto got = receive_samples();
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      const unsigned expected = end_of(samples_[i].keys, kStates[0]) == Drop::kNone ? 1 : 0;
+      EXPECT_EQ(got[i], expected) << "sample " << i;
+      received += expected;
+    }
+  };
+  ::ipoib::test::WorkerThread worker{rcu_.get(), kLoops, receive};
+  for (bool first = false; !worker.is_over(); first = !first) {
+    const std::vector<std::uint16_t> table =
+        first ? std::vector{kFull, kOther} : std::vector{kOther, kLimited, kFull};
+    EXPECT_TRUE(node_.hca->change_port({.pkeys = table}));
+    worker.tell_of_change();
+  }
+  worker.join();
+  EXPECT_GT(received, 0U);
 }
 
 // One worker for each end of the cable; the keys of both ends change. DPDK's libraries order
