@@ -168,6 +168,12 @@ std::set<wire::IpPrefix> prefixes_of(const std::vector<OwnAddress>& own) {
       prefixes.insert(wire::host_prefix(network));
     if (const auto broadcast = wire::directed_broadcast(a.prefix))
       prefixes.insert(wire::host_prefix(*broadcast));
+    const auto net_broadcast = wire::net_broadcast(a.prefix);
+    const auto has_it = [&](const OwnAddress& other) {
+      return wire::contains(other.prefix, *net_broadcast);
+    };
+    if (net_broadcast && std::ranges::none_of(own, has_it))
+      prefixes.insert(wire::host_prefix(*net_broadcast));
   }
   return prefixes;
 }

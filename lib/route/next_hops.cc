@@ -36,6 +36,11 @@ std::size_t slots_of(const std::vector<NextHops::Gateway>& via) {
   return 1 + bucket_count(via.size()) + interfaces_of(via).size() + 1;
 }
 
+/// Slots of a broadcast: its own, its interfaces, and their end.
+constexpr std::size_t broadcast_slots(std::size_t interfaces) {
+  return 1 + interfaces + 1;
+}
+
 }  // namespace
 
 NextHops::NextHops(RouteSink& sink)
@@ -86,6 +91,23 @@ Result<NextHopIndex> NextHops::fixed(const NextHop& hop) {
   sink_.set_next_hop(*index, hop);
   fixed_.emplace(key, *index);
   return *index;
+}
+
+// --- Broadcasts ---
+
+Result<NextHopIndex> NextHops::use_broadcast(const std::set<InterfaceId>& interfaces) {
+  const auto index = allocate(broadcast_slots(interfaces.size()));
+  if (!index) return index;
+  NextHopIndex at = *index + 1;
+  sink_.set_next_hop(*index, {NextHopKind::kBroadcast, 0, table::kNoInterface, at});
+  for (const InterfaceId iface : interfaces)
+    sink_.set_next_hop(at++, {NextHopKind::kBroadcast, 0, iface, table::kNoNeighbour});
+  sink_.set_next_hop(at, NextHop{});
+  return index;
+}
+
+void NextHops::release_broadcast(NextHopIndex index, std::size_t interfaces) {
+  retire(index, broadcast_slots(interfaces));
 }
 
 // --- Gateways ---

@@ -38,12 +38,17 @@ class NextHops {
 
   /// The number of a next hop without a gateway; lives as long as this object.
   Result<table::NextHopIndex> fixed(const table::NextHop& hop);
+  /// The number of the next hop for broadcasts to all of the interfaces: see
+  /// NextHopKind::kBroadcast. It needs its release_broadcast() with the number of interfaces, once no
+  /// prefix names it any more.
+  Result<table::NextHopIndex> use_broadcast(const std::set<table::InterfaceId>& interfaces);
+  void release_broadcast(table::NextHopIndex index, std::size_t interfaces);
   /// The number of the next hop through the gateway, or of the group of several, in their order.
   /// Each use() needs its release(), once no prefix names the number any more. Errors:
   /// kNoResources, and those of RouteSink::use_gateway. Shape: 1 <= via.size() <= kMaxPaths.
   /// A gateway that has failed already is dead from the start.
   Result<table::NextHopIndex> use(const std::vector<Gateway>& via);
-  /// Ignores numbers of fixed().
+  /// Ignores numbers of fixed() and use_broadcast().
   void release(table::NextHopIndex index);
 
   /// The neighbour answers, or did not answer a request.

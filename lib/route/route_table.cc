@@ -42,7 +42,7 @@ Status RouteTable::insert(const IpPrefix& prefix, Route route) {
     if (it->second.kind == RouteKind::kRedirect) std::erase(redirects_, prefix);
   }
   it->second = std::move(route);
-  return {};
+  return update_net_broadcasts(prefix);
 }
 
 Status RouteTable::insert_shared(const IpPrefix& prefix, RouteKind kind, NextHopKind hop,
@@ -62,19 +62,99 @@ Status RouteTable::add_network(table::InterfaceId iface, const IpPrefix& address
   if (auto s = insert_shared(net, RouteKind::kConnected, NextHopKind::kConnected, iface); !s)
     return s;
   connected_[net] = iface;
+  if (auto s = update_net_broadcasts(net); !s) return s;
   const auto broadcast = wire::directed_broadcast(address);
-  if (!broadcast) return {};
-  if (auto s = insert_broadcast(*broadcast, iface, iface); !s) return s;
-  return insert_broadcast(net.addr, iface, table::kNoInterface);
+  if (!broadcast) {
+    if (net.addr.is_v4()) remove_broadcasts(net);
+    return {};
+  }
+  if (auto s = insert_broadcast(*broadcast, net, iface); !s) return s;
+  if (auto s = insert_broadcast(net.addr, net, table::kNoInterface); !s) return s;
+  return add_subnet(iface, net);
 }
 
-/// `out`: the interface by which directed broadcasts to the address may leave; kNoInterface: none.
-Status RouteTable::insert_broadcast(const IpAddr& addr, table::InterfaceId iface,
+/// Hosts have both addresses of the IPv4 network, which may be broadcast addresses of larger ones.
+void RouteTable::remove_broadcasts(const IpPrefix& network) {
+  for (const std::uint32_t i : {0U, 1U}) {
+    const auto it = routes_.find(host_prefix(IpAddr::v4(network.addr.v4_host() + i)));
+    if (it == routes_.end() || it->second.kind != RouteKind::kBroadcast) continue;
+    sink_.remove_prefix(it->first);
+    routes_.erase(it);
+  }
+}
+
+/// The longest connected network, and an own address, decide about an address. `out`: the interface by
+/// which directed broadcasts to it may leave; kNoInterface: none.
+Status RouteTable::insert_broadcast(const IpAddr& addr, const IpPrefix& network,
                                     table::InterfaceId out) {
+  const auto it = routes_.find(host_prefix(addr));
+  const bool is_own = it != routes_.end() && it->second.kind == RouteKind::kLocal;
+  if (is_own || longest_network(addr)->first != network) return {};
   const auto index =
       next_hops_.fixed(NextHop{NextHopKind::kBroadcast, 0, out, table::kNoNeighbour});
   if (!index) return tl::make_unexpected(index.error());
-  return insert(host_prefix(addr), Route{RouteKind::kBroadcast, iface, {}, *index});
+  return insert(host_prefix(addr),
+                Route{RouteKind::kBroadcast, connected_.at(network), {}, *index});
+}
+
+/// Adds the broadcast address of the classful net that the network is a subnet of.
+Status RouteTable::add_subnet(table::InterfaceId iface, const IpPrefix& network) {
+  const auto prefix = wire::subnetted_net(network);
+  if (!prefix) return {};
+  Net net{wire::directed_broadcast(*prefix)->v4_host(), {}, table::kNextHopNone};
+  const auto it = nets_.find(*prefix);
+  if (it != nets_.end()) net = it->second;
+  if (!net.interfaces.insert(iface).second) return {};
+  const auto next_hop = next_hops_.use_broadcast(net.interfaces);
+  if (!next_hop) return tl::make_unexpected(next_hop.error());
+  net.next_hop = *next_hop;
+  if (auto s = update_net_broadcast(*prefix, net); !s) {
+    next_hops_.release_broadcast(*next_hop, net.interfaces.size());
+    return s;
+  }
+  if (it != nets_.end())
+    next_hops_.release_broadcast(it->second.next_hop, it->second.interfaces.size());
+  nets_.insert_or_assign(*prefix, std::move(net));
+  return {};
+}
+
+/// True if a connected network, or a route to a part of the net, has the net's broadcast address:
+/// there it may be a host's, or mean other hosts.
+bool RouteTable::is_of_a_part(const IpAddr& broadcast, const IpPrefix& net) const {
+  if (interface_of(broadcast) != table::kNoInterface) return true;
+  for (auto len = wire::host_len(broadcast); len > net.len; --len) {
+    const auto it = routes_.find({wire::network({broadcast, len}), len});
+    if (it != routes_.end() && it->second.kind != RouteKind::kNetBroadcast) return true;
+  }
+  return false;
+}
+
+/// Adds the broadcast address of the net to the routes or removes it, by the other routes.
+Status RouteTable::update_net_broadcast(const IpPrefix& prefix, const Net& net) {
+  const IpAddr broadcast = IpAddr::v4(net.broadcast);
+  const IpPrefix host = host_prefix(broadcast);
+  const auto it = routes_.find(host);
+  const bool present = it != routes_.end() && it->second.kind == RouteKind::kNetBroadcast;
+  if (!is_of_a_part(broadcast, prefix)) {
+    if (present && it->second.next_hop == net.next_hop) return {};
+    if (auto s = sink_.set_prefix(host, net.next_hop); !s) return s;
+    routes_.insert_or_assign(
+        host, Route{RouteKind::kNetBroadcast, table::kNoInterface, {}, net.next_hop});
+  } else if (present) {
+    sink_.remove_prefix(host);
+    routes_.erase(it);
+  }
+  return {};
+}
+
+/// A route to the prefix was added or removed.
+Status RouteTable::update_net_broadcasts(const IpPrefix& changed) {
+  if (nets_.empty() || !changed.addr.is_v4() || changed.len == 0) return {};
+  const std::uint32_t addr = changed.addr.v4_host();
+  for (const auto& [prefix, net] : nets_)
+    if ((addr ^ net.broadcast) >> (32 - changed.len) == 0)
+      if (auto s = update_net_broadcast(prefix, net); !s) return s;
+  return {};
 }
 
 Status RouteTable::add_local(table::InterfaceId iface, const IpPrefix& address) {
@@ -119,13 +199,18 @@ Status RouteTable::add_address(table::InterfaceId iface, const IpPrefix& address
   return add_local(iface, address);
 }
 
+RouteTable::Networks::const_iterator RouteTable::longest_network(const IpAddr& addr) const {
+  auto longest = connected_.end();
+  for (auto it = connected_.begin(); it != connected_.end(); ++it)
+    if (wire::contains(it->first, addr) &&
+        (longest == connected_.end() || it->first.len > longest->first.len))
+      longest = it;
+  return longest;
+}
+
 table::InterfaceId RouteTable::interface_of(const IpAddr& addr) const {
-  const std::pair<const IpPrefix, table::InterfaceId>* longest = nullptr;
-  for (const auto& network : connected_)
-    if (wire::contains(network.first, addr) &&
-        (longest == nullptr || network.first.len > longest->first.len))
-      longest = &network;
-  return longest != nullptr ? longest->second : table::kNoInterface;
+  const auto longest = longest_network(addr);
+  return longest != connected_.end() ? longest->second : table::kNoInterface;
 }
 
 /// `iface`: the one that the route names, or kNoInterface.
@@ -161,13 +246,19 @@ Result<NextHops::Gateway> RouteTable::gateway_at(const IpAddr& addr,
   return NextHops::Gateway{*towards, addr};
 }
 
+/// True if a route to the prefix keeps a configured one out.
+bool RouteTable::is_taken(const IpPrefix& prefix) const {
+  const auto it = routes_.find(prefix);
+  return it != routes_.end() && it->second.kind != RouteKind::kNetBroadcast;
+}
+
 Status RouteTable::add_static(const IpPrefix& to, const std::vector<IpAddr>& via,
                               table::InterfaceId iface) {
   const IpPrefix net{wire::network(to), to.len};
   if (via.empty() || via.size() > kMaxPaths)
     return fail(Errc::kInvalidArgument, "route {}: invalid number of gateways {}, allowed: 1-{}",
                 wire::to_string(net), via.size(), kMaxPaths);
-  if (routes_.contains(net))
+  if (is_taken(net))
     return fail(Errc::kExists, "a route to {} already exists", wire::to_string(net));
 
   std::vector<NextHops::Gateway> gateways;
@@ -192,7 +283,7 @@ Status RouteTable::insert_via(const IpPrefix& net, RouteKind kind,
 
 Status RouteTable::add_blackhole(const IpPrefix& to) {
   const IpPrefix net{wire::network(to), to.len};
-  if (routes_.contains(net))
+  if (is_taken(net))
     return fail(Errc::kExists, "a route to {} already exists", wire::to_string(net));
   const auto index = next_hops_.fixed(
       NextHop{NextHopKind::kBlackhole, 0, table::kNoInterface, table::kNoNeighbour});
@@ -244,14 +335,14 @@ Status RouteTable::remove(const IpPrefix& to) {
   if (it == routes_.end()) return fail(Errc::kNotFound, "no route to {}", wire::to_string(net));
   const Route route = it->second;
   if (route.kind == RouteKind::kLocal || route.kind == RouteKind::kBroadcast ||
-      route.kind == RouteKind::kConnected)
+      route.kind == RouteKind::kNetBroadcast || route.kind == RouteKind::kConnected)
     return fail(Errc::kRefused, "the route to {} is a connected route and cannot be removed",
                 wire::to_string(net));
   sink_.remove_prefix(net);
   routes_.erase(it);
   if (route.kind == RouteKind::kRedirect) std::erase(redirects_, net);
   next_hops_.release(route.next_hop);
-  return {};
+  return update_net_broadcasts(net);
 }
 
 Result<table::NextHopIndex> RouteTable::connected_to(table::InterfaceId iface) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "lib/base/result.h"
@@ -19,6 +20,7 @@ namespace ipoib::route {
 enum class RouteKind : std::uint8_t {
   kLocal,
   kBroadcast,
+  kNetBroadcast,  ///< Broadcast address of a classful net with connected subnets.
   kConnected,
   kStatic,
   kBlackhole,
@@ -28,7 +30,7 @@ enum class RouteKind : std::uint8_t {
 
 struct Route {
   RouteKind kind = RouteKind::kStatic;
-  table::InterfaceId iface = table::kNoInterface;  ///< None for kBlackhole.
+  table::InterfaceId iface = table::kNoInterface;  ///< None for kNetBroadcast, kBlackhole.
   std::vector<wire::IpAddr> via;                   ///< Gateways; several: ECMP.
   table::NextHopIndex next_hop = table::kNextHopNone;
 };
@@ -41,8 +43,11 @@ class RouteTable {
   RouteTable& operator=(const RouteTable&) = delete;
 
   /// Adds the network of an address and its broadcast addresses: all ones behind the prefix, and
-  /// the obsolete form, all zeros (RFC 1812 §4.2.3.1). kExists if the network is connected to
-  /// another interface.
+  /// the obsolete form, all zeros (RFC 1812 §4.2.3.1), unless a longer connected network has the
+  /// address. If the network is a subnet of a classful net,
+  /// the broadcast address of that is added too, unless this node knows better: a connected network
+  /// or a route to a part of the net has the address. kExists if the network is connected to another
+  /// interface.
   Status add_network(table::InterfaceId iface, const wire::IpPrefix& address);
   /// Adds an address of this node, and for an IPv6 network also the one of any router on it
   /// (RFC 4291 §2.6.1). Repeating it is harmless. kExists if another interface has the address.
@@ -103,14 +108,30 @@ class RouteTable {
   static constexpr std::size_t kMaxRedirects = 1024;
 
  private:
+  /// A classful net of which connected networks are subnets.
+  struct Net {
+    std::uint32_t broadcast;                  ///< Host order.
+    std::set<table::InterfaceId> interfaces;  ///< They have a subnet.
+    table::NextHopIndex next_hop = table::kNextHopNone;
+  };
+
+  using Networks = std::map<wire::IpPrefix, table::InterfaceId>;
+
   Status insert(const wire::IpPrefix& prefix, Route route);
   Status insert_via(const wire::IpPrefix& net, RouteKind kind,
                     const std::vector<NextHops::Gateway>& gateways);
   Status set_local(table::InterfaceId iface, const wire::IpPrefix& address, table::NextHopKind hop);
   Status insert_shared(const wire::IpPrefix& prefix, RouteKind kind, table::NextHopKind hop,
                        table::InterfaceId iface);
-  Status insert_broadcast(const wire::IpAddr& addr, table::InterfaceId iface,
+  Status insert_broadcast(const wire::IpAddr& addr, const wire::IpPrefix& network,
                           table::InterfaceId out);
+  void remove_broadcasts(const wire::IpPrefix& network);
+  [[nodiscard]] Networks::const_iterator longest_network(const wire::IpAddr& addr) const;
+  Status add_subnet(table::InterfaceId iface, const wire::IpPrefix& network);
+  [[nodiscard]] bool is_taken(const wire::IpPrefix& prefix) const;
+  [[nodiscard]] bool is_of_a_part(const wire::IpAddr& broadcast, const wire::IpPrefix& net) const;
+  Status update_net_broadcast(const wire::IpPrefix& prefix, const Net& net);
+  Status update_net_broadcasts(const wire::IpPrefix& changed);
   Result<table::NextHopIndex> connected_to(table::InterfaceId iface);
   [[nodiscard]] Result<table::InterfaceId> interface_towards(const wire::IpAddr& gateway,
                                                              table::InterfaceId iface) const;
@@ -120,8 +141,9 @@ class RouteTable {
   RouteSink& sink_;
   NextHops next_hops_;
   std::map<wire::IpPrefix, Route> routes_;
-  std::map<wire::IpPrefix, table::InterfaceId> connected_;  ///< Networks; a few.
-  std::deque<wire::IpPrefix> redirects_;                    ///< Oldest first.
+  Networks connected_;                    ///< A few.
+  std::map<wire::IpPrefix, Net> nets_;    ///< The key is the net; a few.
+  std::deque<wire::IpPrefix> redirects_;  ///< Oldest first.
 };
 
 }  // namespace ipoib::route

@@ -20,11 +20,14 @@ enum class NextHopKind : std::uint8_t {
   kLocal,      ///< This node's own address.
   kLocalDown,  ///< Own IPv6 address that is not in use, because its interface is down or duplicate
                ///< address detection runs. No packet may come from it; none is delivered to it.
-  kBroadcast,  ///< A broadcast address of an own prefix: all ones behind the prefix, on `iface`; or
-               ///< all zeros, which no packet leaves for, without an interface.
-  kConnected,  ///< On `iface`: the destination itself is the neighbour.
-  kGateway,    ///< Through `neighbour` on `iface`.
-  kBlackhole,  ///< Dropped silently.
+  kBroadcast,  ///< A broadcast address of an own prefix: all ones behind the prefix, on `iface`; all
+               ///< zeros, which no packet leaves for, without an interface; or all ones behind the
+               ///< classful net of prefixes, its subnets: `neighbour` is the number of the first of
+               ///< several kBroadcast slots, one for each interface with a subnet; a kNone slot
+               ///< ends them.
+  kConnected,    ///< On `iface`: the destination itself is the neighbour.
+  kGateway,      ///< Through `neighbour` on `iface`.
+  kBlackhole,    ///< Dropped silently.
   kUnreachable,  ///< Dropped, ICMP host unreachable.
   kGroup,        ///< ECMP: `neighbour` is the number of the first of 2^bucket_bits buckets, each a
                  ///< next hop. A hash of addresses, protocol, ports and IPv6 flow label chooses the

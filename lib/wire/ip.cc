@@ -101,4 +101,18 @@ std::optional<IpAddr> directed_broadcast(const IpPrefix& prefix) {
   return last;
 }
 
+std::optional<IpPrefix> subnetted_net(const IpPrefix& prefix) {
+  if (!prefix.addr.is_v4() || prefix.len >= 31) return std::nullopt;
+  const auto first = prefix.addr.v4_host() >> 24;
+  if (first == 0 || first == 127 || first >= 224) return std::nullopt;
+  const std::uint8_t len = first < 128 ? 8 : first < 192 ? 16 : 24;
+  if (prefix.len <= len) return std::nullopt;
+  return IpPrefix{network({prefix.addr, len}), len};
+}
+
+std::optional<IpAddr> net_broadcast(const IpPrefix& prefix) {
+  const auto net = subnetted_net(prefix);
+  return net ? directed_broadcast(*net) : std::nullopt;
+}
+
 }  // namespace ipoib::wire

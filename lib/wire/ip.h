@@ -182,5 +182,12 @@ enum class IcmpUnreachable : std::uint8_t {
 [[nodiscard]] bool contains(const IpPrefix& prefix, const IpAddr& addr);
 /// The address with all host bits set. IPv4 prefixes of length 31 and 32 and IPv6 have none.
 [[nodiscard]] std::optional<IpAddr> directed_broadcast(const IpPrefix& prefix);
+/// The classful net (A, B or C) that the prefix is a subnet of. None: IPv6; a prefix that is a whole
+/// net or several; length 31 and 32, which have no broadcasts (RFC 3021 §2.2); nets 0 and 127; class D
+/// and E. Source: RFC 791 §2.3, RFC 950 §2.1.
+[[nodiscard]] std::optional<IpPrefix> subnetted_net(const IpPrefix& prefix);
+/// The broadcast address of that net, for all hosts of all its subnets. Source: RFC 922 §7, RFC 1122
+/// §3.2.1.3 (f).
+[[nodiscard]] std::optional<IpAddr> net_broadcast(const IpPrefix& prefix);
 
 }  // namespace ipoib::wire

@@ -15,9 +15,13 @@ bool is_on_link(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr
 }
 
 bool is_broadcast(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {
-  return addr == wire::IpAddr::v4(0xffff'ffff) ||
-         std::any_of(addresses.begin(), addresses.end(),
-                     [&](const auto& own) { return wire::directed_broadcast(own) == addr; });
+  if (addr == wire::IpAddr::v4(0xffff'ffff)) return true;
+  const wire::IpPrefix* longest = nullptr;
+  for (const wire::IpPrefix& own : addresses)
+    if (wire::contains(own, addr) && (longest == nullptr || own.len > longest->len)) longest = &own;
+  if (longest != nullptr) return wire::directed_broadcast(*longest) == addr;
+  return std::any_of(addresses.begin(), addresses.end(),
+                     [&](const auto& own) { return wire::net_broadcast(own) == addr; });
 }
 
 bool is_neighbour_address(const std::vector<wire::IpPrefix>& addresses, const wire::IpAddr& addr) {

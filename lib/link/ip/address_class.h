@@ -15,7 +15,9 @@ namespace ipoib::link {
 /// True if the address lies in a prefix of `addresses`.
 [[nodiscard]] bool is_on_link(const std::vector<wire::IpPrefix>& addresses,
                               const wire::IpAddr& addr);
-/// True for 255.255.255.255 and the directed broadcast of each prefix of `addresses`.
+/// True for 255.255.255.255, the directed broadcast of each prefix of `addresses`, and that of the
+/// classful net of each. If the address lies in prefixes of them, the longest decides. Source: RFC
+/// 4391 §5.
 [[nodiscard]] bool is_broadcast(const std::vector<wire::IpPrefix>& addresses,
                                 const wire::IpAddr& addr);
 /// True if a neighbour can have the address: unicast, not loopback, no broadcast, not zero, not an

@@ -120,10 +120,14 @@ Status IpStack::can_be_neighbour(const wire::IpAddr& addr) const {
 }
 
 void IpStack::forget_broadcast_neighbours() {
-  std::vector<wire::IpAddr> addrs{wire::IpAddr::v4(0xffff'ffff)};
-  for (const auto& own : addresses_)
-    if (const auto addr = wire::directed_broadcast(own)) addrs.push_back(*addr);
-  for (const auto& addr : addrs) static_cast<void>(neighbours_.remove(addr));
+  const auto forget = [this](const std::optional<wire::IpAddr>& addr) {
+    if (addr && is_broadcast(addresses_, *addr)) static_cast<void>(neighbours_.remove(*addr));
+  };
+  forget(wire::IpAddr::v4(0xffff'ffff));
+  for (const auto& own : addresses_) {
+    forget(wire::directed_broadcast(own));
+    forget(wire::net_broadcast(own));
+  }
 }
 
 // --- Receiving ---

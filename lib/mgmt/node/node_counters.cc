@@ -39,7 +39,8 @@ void add_drops(DropArray& sum, const DropCounters& drops) {
 std::string_view kind_name(route::RouteKind kind) {
   switch (kind) {
     case route::RouteKind::kLocal: return "local";
-    case route::RouteKind::kBroadcast: return "broadcast";
+    case route::RouteKind::kBroadcast:
+    case route::RouteKind::kNetBroadcast: return "broadcast";
     case route::RouteKind::kConnected: return "connected";
     case route::RouteKind::kStatic: return "static";
     case route::RouteKind::kBlackhole: return "blackhole";

@@ -78,12 +78,15 @@ class InterfaceTable {
     return std::any_of(slots_.begin(), slots_.end(),
                        [&](const auto& slot) { return slot->has(addr); });
   }
-  /// True if packets to `addr` are for all hosts of a link.
+  /// True if packets to `addr` are for all hosts of a link, or of all subnets of a net.
   [[nodiscard]] bool is_broadcast(const wire::IpAddr& addr) const {
-    return std::any_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
-      return link::is_broadcast(slot->usable, addr) ||
-             link::is_broadcast(slot->control->addresses(), addr);
-    });
+    std::vector<wire::IpPrefix> own;
+    for (const auto& slot : slots_) {
+      own.insert(own.end(), slot->usable.begin(), slot->usable.end());
+      const auto& configured = slot->control->addresses();
+      own.insert(own.end(), configured.begin(), configured.end());
+    }
+    return link::is_broadcast(own, addr);
   }
   [[nodiscard]] auto begin() const { return slots_.begin(); }
   [[nodiscard]] auto end() const { return slots_.end(); }

@@ -73,8 +73,15 @@ const std::vector<Case> kCases = {
       "t.toml:19:16: route-table.max-networks: invalid value 131073, allowed: integer 64-131072"}},
     {"routes_beyond_the_table",
      "[route-table]\nmax-prefixes = 64\nmax-prefixes6 = 64\n" + routes(57),
-     {"t.toml:188:6: route.to: no room for this prefix, allowed: 56 IPv4 routes, because "
-      "route-table.max-prefixes is 64 and the addresses of the node need 8"}},
+     {"t.toml:185:6: route.to: no room for this prefix, allowed: 55 IPv4 routes, because "
+      "route-table.max-prefixes is 64 and the addresses of the node need 9"}},
+    // 10.255.255.255 is a host's address then, and not that of all subnets of 10.0.0.0/8.
+    {"routes_beyond_the_table_of_a_net_with_a_host",
+     "[port.eth1]\ndevice = \"net_tap1\"\naddress = [\"10.255.255.254/31\"]\n"
+     "[route-table]\nmax-prefixes = 64\nmax-prefixes6 = 64\n" +
+         routes(57),
+     {"t.toml:185:6: route.to: no room for this prefix, allowed: 54 IPv4 routes, because "
+      "route-table.max-prefixes is 64 and the addresses of the node need 10"}},
     {"lid_within_a_subnet",
      "[link.ib1]\nhca = \"soft0\"\npkey = 0x8001\nscope = 2\ninterface-id = \"lid\"\n",
      {}},
@@ -86,7 +93,7 @@ const std::vector<Case> kCases = {
      "[port.eth1]\ndevice = \"net_tap1\"\nquery-interval = 5\nquery-response-interval = 5\n",
      {"t.toml:19:27: port.eth1.query-response-interval: invalid value 5, allowed: less than "
       "query-interval, which is 5"}},
-    {"routes_of_a_full_table", "[route-table]\nmax-prefixes = 64\n" + routes(56), {}},
+    {"routes_of_a_full_table", "[route-table]\nmax-prefixes = 64\n" + routes(55), {}},
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
      {"t.toml:18:3: port.eth1: unknown key \"speed\", allowed: device, address, mtu, tcp-offload, "

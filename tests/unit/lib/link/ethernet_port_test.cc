@@ -127,12 +127,27 @@ TEST_F(EthernetPortTest, WithoutCarrierPacketsAreDroppedAndItComesBack) {
   EXPECT_EQ(actions.states, (std::vector{State::kWaiting, State::kUp}));
 }
 
-TEST_F(EthernetPortTest, BroadcastNeedsNoResolution) {
-  start_quietly();
-  want("192.168.1.255");
-  ASSERT_TRUE(sink.valid(ip("192.168.1.255")));
-  EXPECT_EQ(sink.find(ip("192.168.1.255"))->mac[0], std::byte{0xff});
+TEST(EthernetBroadcasts, U03_NeedNoResolution) {
+  FakeNeighbourSink sink;
+  FakePortActions actions;
+  FakeAddressSink addresses;
+  EthernetPortConfig config;
+  config.name = "eth0";
+  config.addresses = {prefix("192.168.1.1/24"), prefix("172.16.0.1/16"), prefix("10.1.2.1/24")};
+  EthernetPort port{config, actions, sink, 1, addresses};
+  const TimePoint now{100s};
+  port.start(now);
+  actions.frames.clear();
+  wire::MacAddr all;
+  all.fill(std::byte{0xff});
+  for (const char* addr :
+       {"255.255.255.255", "192.168.1.255", "172.16.255.255", "10.1.2.255", "10.255.255.255"}) {
+    port.on_neighbour_wanted(ip(addr), sink.new_packet(), now);
+    ASSERT_TRUE(sink.valid(ip(addr))) << addr;
+    EXPECT_EQ(sink.find(ip(addr))->mac, all) << addr;
+  }
   EXPECT_TRUE(actions.frames.empty());
+  port.stop(now);
 }
 
 TEST_F(EthernetPortTest, StaticEntry) {

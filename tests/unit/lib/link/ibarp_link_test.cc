@@ -19,6 +19,22 @@ std::uint16_t number_at(std::span<const std::byte> octets, std::size_t at) {
   return wire::read<wire::Be16>(octets, at)->host();
 }
 
+TEST(IbarpLink, U03_E03_BroadcastAddressesMapToTheBroadcastGroup) {
+  auto config = ibarp_config();
+  config.addresses.push_back(prefix("172.16.1.1/25"));
+  Of2001 t{config};
+  t.bring_up();
+  for (const auto* addr :
+       {"255.255.255.255", "10.0.0.255", "10.255.255.255", "172.16.1.127", "172.16.255.255"}) {
+    const auto packet = t.want(ip(addr));
+    ASSERT_TRUE(t.sink.valid(ip(addr))) << addr;
+    const auto* n = t.sink.find(ip(addr));
+    EXPECT_EQ(n->qpn, wire::kMulticastQpn);
+    EXPECT_EQ(t.actions.ahs.at(n->ah).dgid, t.found.mgid);
+    EXPECT_EQ(t.sink.released.back(), packet);
+  }
+}
+
 // The readings of the draft that can be chosen, in the octets that are sent.
 TEST(IbarpLink, E03_OptionsChooseTheReading) {
   const auto plain = announcement_of({});

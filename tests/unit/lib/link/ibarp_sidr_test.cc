@@ -241,15 +241,26 @@ TEST(IbarpLink, E02_AMemberThatWaitedJoinsWithoutAnAnswer) {
   t.pass_until_asked();
 }
 
-TEST(IbarpLink, E02_LeavesTheGroupThatItJoined) {
+TEST(IbarpLink, U03_E02_LeavesTheGroupThatItJoined) {
   Of2001 t;
   t.found.mgid = t.sa.group.mgid = wire::broadcast_mgid(0xffff, 5);
   t.bring_up();
+  const auto group_of = [&](const char* broadcast) {
+    t.want(ip(broadcast));
+    const auto* n = t.sink.find(ip(broadcast));
+    return n == nullptr ? wire::Gid{} : t.actions.ahs.at(n->ah).dgid;
+  };
   const wire::Gid joined = t.found.mgid;
+  constexpr std::array kBroadcasts{"255.255.255.255", "10.0.0.255", "10.255.255.255"};
+  for (const char* broadcast : kBroadcasts) EXPECT_EQ(group_of(broadcast), joined) << broadcast;
   t.found.mgid = t.sa.group.mgid = wire::broadcast_mgid(0xffff, 8);
   t.link.on_port_event(fabric::PortEvent::kClientReregister, t.now);
   t.pass_until_asked();
   t.reply_found();
+  for (const char* broadcast : kBroadcasts) {
+    EXPECT_EQ(t.sink.find(ip(broadcast)), nullptr) << broadcast << " is forgotten at once";
+    EXPECT_EQ(group_of(broadcast), t.found.mgid) << broadcast;
+  }
   ASSERT_EQ(t.sa.leaves.size(), 1U);
   EXPECT_EQ(mgid_of(t.sa.leaves[0]), joined);
   t.found.mlid = 0xc00f;

@@ -93,9 +93,14 @@ TEST(IpoibLink, U01_U04_ScopeOfTheBroadcastGidIsTheConfiguredOne) {
 }
 
 TEST(IpoibLink, U03_BroadcastAddressesMapToTheBroadcastGroup) {
-  SimIpoibLink sim;
+  SimIpoibLink sim{SimIpoibLink::config_with([](LinkConfig& c) {
+    c.addresses.push_back(prefix("10.7.0.1/16"));
+    c.addresses.push_back(prefix("172.16.1.1/25"));
+    c.addresses.push_back(prefix("192.168.1.1/24"));
+  })};
   sim.bring_up();
-  for (const auto* addr : {"255.255.255.255", "10.0.0.255"}) {
+  for (const auto* addr : {"255.255.255.255", "10.0.0.255", "10.7.255.255", "10.255.255.255",
+                           "172.16.1.127", "172.16.255.255", "192.168.1.255"}) {
     const auto packet = sim.want(ip(addr));
     ASSERT_TRUE(sim.sink.valid(ip(addr))) << addr;
     const auto* n = sim.sink.find(ip(addr));
@@ -104,6 +109,27 @@ TEST(IpoibLink, U03_BroadcastAddressesMapToTheBroadcastGroup) {
     EXPECT_EQ(sim.sink.released.back(), packet);
   }
   EXPECT_TRUE(sim.sa.path_queries.empty());
+  for (const auto* host : {"192.168.255.255", "172.255.255.255", "11.255.255.255"}) {
+    sim.want(ip(host));
+    EXPECT_FALSE(sim.sink.valid(ip(host))) << host << " is of no net of this link";
+  }
+}
+
+// A host of an own prefix of two addresses, or of several nets, is asked for.
+TEST(IpoibLink, U03_AHostOfAnOwnPrefixIsNoBroadcastAddress) {
+  SimIpoibLink sim{SimIpoibLink::config_with([](LinkConfig& c) {
+    c.addresses.push_back(prefix("10.255.255.254/31"));
+    c.addresses.push_back(prefix("172.20.1.1/24"));
+    c.addresses.push_back(prefix("172.20.0.1/15"));
+    c.addresses.push_back(prefix("192.168.1.1/24"));
+    c.addresses.push_back(prefix("192.168.1.254/31"));
+  })};
+  sim.bring_up();
+  for (const auto* host : {"10.255.255.255", "172.20.255.255", "192.168.1.255"}) {
+    sim.resolve(host, sim.add_host(0xb, 0x50, 3));
+    ASSERT_TRUE(sim.sink.valid(ip(host))) << host;
+    EXPECT_EQ(sim.sink.find(ip(host))->qpn, 0x50U) << host;
+  }
 }
 
 TEST(IpoibLink, U09_MtuBeyondThePortKeepsTheLinkDownSayingWhy) {

@@ -339,6 +339,13 @@ TEST_F(PuntPackets, U03_NoErrorIsAboutADirectedBroadcast) {
   EXPECT_EQ(punt_->icmp_counters().suppressed, 2U);
   handle(Kind::kIcmpError, mbuf(to("192.168.2.255")));
   EXPECT_EQ(sent().size(), 1U) << "of no prefix of this node";
+  interfaces_.find(table::InterfaceId{1})->usable = {*wire::parse_prefix("10.1.2.1/24")};
+  handle(Kind::kIcmpError, mbuf(to("10.255.255.255")));
+  EXPECT_TRUE(sent().empty()) << "to all subnets";
+  EXPECT_EQ(punt_->icmp_counters().suppressed, 3U);
+  interfaces_.find(table::InterfaceId{2})->usable = {*wire::parse_prefix("10.255.255.254/31")};
+  handle(Kind::kIcmpError, mbuf(to("10.255.255.255")));
+  EXPECT_EQ(sent().size(), 1U) << "a host of another interface";
 }
 
 /// The reserve is used only when the pool is empty.

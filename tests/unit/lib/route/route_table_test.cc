@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/route/route_table.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <vector>
@@ -85,6 +87,157 @@ TEST_F(RouteTableTest, AnAddressBringsItsNetworkAndBroadcasts) {
   EXPECT_EQ(sink.lookup("10.0.0.0/32").iface, table::kNoInterface) << "no packet leaves for it";
   EXPECT_EQ(table.interface_of(ip("192.168.1.77")), 1);
   EXPECT_EQ(table.interface_of(ip("172.16.0.1")), table::kNoInterface);
+}
+
+/// Tables without addresses.
+struct NetBroadcasts : testing::Test {
+  /// The interfaces that a broadcast to all subnets of a net may leave by; empty if the address has no
+  /// such route.
+  std::vector<table::InterfaceId> interfaces(std::string_view broadcast) const {
+    std::vector<table::InterfaceId> found;
+    const NextHop hop = sink.lookup(broadcast);
+    if (hop.kind != NextHopKind::kBroadcast || hop.neighbour == table::kNoNeighbour) return found;
+    EXPECT_EQ(hop.iface, table::kNoInterface);
+    for (auto i = hop.neighbour; sink.hops.at(i).kind != NextHopKind::kNone; ++i) {
+      EXPECT_EQ(sink.hops.at(i).kind, NextHopKind::kBroadcast);
+      EXPECT_EQ(sink.hops.at(i).neighbour, table::kNoNeighbour);
+      found.push_back(sink.hops.at(i).iface);
+    }
+    return found;
+  }
+  void add(table::InterfaceId iface, std::string_view address) {
+    ASSERT_TRUE(table.add_address(iface, prefix(address))) << address;
+  }
+  using Interfaces = std::vector<table::InterfaceId>;
+  static constexpr const char* kBroadcast = "10.255.255.255/32";
+  static constexpr auto kNone = table::kNoInterface;
+  FakePrefixSink sink;
+  RouteTable table{sink};
+};
+
+TEST_F(NetBroadcasts, U03_ANetHasTheInterfacesOfItsSubnets) {
+  EXPECT_EQ(sink.lookup(kBroadcast), NextHop{});
+  add(2, "10.1.2.1/24");
+  EXPECT_EQ(interfaces(kBroadcast), Interfaces{2});
+  add(0, "10.7.0.1/16");
+  add(0, "10.8.0.1/16");
+  EXPECT_EQ(interfaces(kBroadcast), (Interfaces{0, 2}));
+  add(1, "172.16.1.1/24");
+  EXPECT_EQ(interfaces("172.16.255.255/32"), Interfaces{1});
+  EXPECT_EQ(interfaces(kBroadcast), (Interfaces{0, 2}));
+  const auto numbers = sink.hops.size();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(table.add_network(2, prefix("10.1.2.1/24")));
+  EXPECT_EQ(sink.hops.size(), numbers) << "an interface that comes up again";
+  EXPECT_EQ(sink.lookup("10.1.2.255/32").iface, 2);
+  EXPECT_EQ(table.remove(prefix(kBroadcast)).error().code, Errc::kRefused);
+  EXPECT_EQ(table.add_redirect(2, ip("10.255.255.255"), ip("10.1.2.9")).error().code,
+            Errc::kExists);
+  EXPECT_EQ(table.add_neighbour(2, ip("10.255.255.255"), 7).error().code, Errc::kNotFound);
+}
+
+TEST_F(NetBroadcasts, U03_WholeNetsAndPointToPointPrefixesHaveNone) {
+  add(0, "192.168.1.1/24");
+  add(1, "172.16.1.1/15");
+  add(2, "10.1.2.4/31");
+  add(3, "10.1.2.9/32");
+  for (const char* none : {"172.16.255.255/32", kBroadcast, "192.168.255.255/32"})
+    EXPECT_EQ(sink.lookup(none), NextHop{}) << none;
+  EXPECT_EQ(sink.lookup("192.168.1.255/32"),
+            (NextHop{NextHopKind::kBroadcast, 0, 0, table::kNoNeighbour}));
+}
+
+// An own network that has the address says more of it than the classes do, whichever comes first.
+TEST_F(NetBroadcasts, U03_AnOwnNetworkThatHasTheAddressKnowsBetter) {
+  struct Row {
+    const char* network;
+    const char* broadcast;
+    NextHop hop;  ///< That of the broadcast address.
+  };
+  const NextHop own{NextHopKind::kBroadcast, 0, 1, table::kNoNeighbour};
+  for (const auto& row :
+       {Row{"10.0.0.1/8", kBroadcast, own}, Row{"10.255.255.1/24", kBroadcast, own},
+        Row{"10.254.0.1/15", kBroadcast, own}, Row{"10.255.255.254/31", kBroadcast, {}},
+        Row{"172.20.0.1/14", "172.20.255.255/32", {}}})
+    for (const bool first : {false, true}) {
+      FakePrefixSink fresh;
+      RouteTable routes{fresh};
+      const std::string_view subnet = row.network[1] == '7' ? "172.20.1.1/24" : "10.1.2.1/24";
+      std::vector<std::pair<table::InterfaceId, std::string_view>> order{{2, subnet},
+                                                                         {1, row.network}};
+      if (first) std::swap(order[0], order[1]);
+      for (const auto& [iface, address] : order)
+        ASSERT_TRUE(routes.add_address(iface, prefix(address)));
+      EXPECT_EQ(fresh.lookup(row.broadcast), row.hop) << row.network << first;
+      ASSERT_TRUE(routes.add_network(2, prefix(subnet)));
+      EXPECT_EQ(fresh.lookup(row.broadcast), row.hop) << row.network << " comes up again";
+    }
+}
+
+// The longest of several networks that have an address says whether it is a broadcast address,
+// and where. So it stays when the interface of another comes up again.
+TEST_F(NetBroadcasts, U03_TheLongestNetworkDecidesAboutAnAddress) {
+  const auto broadcast = [](table::InterfaceId out) {
+    return NextHop{NextHopKind::kBroadcast, 0, out, table::kNoNeighbour};
+  };
+  const auto own = NextHop{NextHopKind::kLocal, 0, 2, table::kNoNeighbour};
+  struct Row {
+    const char* network;
+    const char* longer;
+    const char* address;
+    NextHop hop;  ///< That of the address.
+  };
+  for (const auto& row : {Row{"10.0.0.5/8", "10.255.255.1/24", kBroadcast, broadcast(2)},
+                          Row{"10.0.0.5/8", "10.0.0.1/24", "10.0.0.0/32", broadcast(kNone)},
+                          Row{"10.0.0.5/8", "10.255.255.254/31", kBroadcast, {}},
+                          Row{"10.0.0.5/8", "10.255.255.255/31", kBroadcast, own},
+                          Row{"10.0.0.5/8", "10.255.255.255/32", kBroadcast, own},
+                          Row{"10.0.0.5/8", "10.0.0.1/31", "10.0.0.0/32", {}},
+                          Row{"10.1.2.5/24", "10.1.2.254/31", "10.1.2.255/32", {}}})
+    for (const bool first : {false, true}) {
+      FakePrefixSink fresh;
+      RouteTable routes{fresh};
+      const auto add = [&](table::InterfaceId iface, const char* address) {
+        ASSERT_TRUE(routes.add_address(iface, prefix(address))) << address;
+      };
+      if (first) add(2, row.longer);
+      add(1, row.network);
+      if (!first) add(2, row.longer);
+      EXPECT_EQ(fresh.lookup(row.address), row.hop) << row.longer << first;
+      ASSERT_TRUE(routes.add_network(1, prefix(row.network)));
+      EXPECT_EQ(fresh.lookup(row.address), row.hop) << row.longer << " comes up again";
+    }
+}
+
+// A route to the net, to several nets or to all does not say that a host has the address; a route to a
+// part of the net does.
+TEST_F(NetBroadcasts, U03_ARouteToAPartOfTheNetKnowsBetter) {
+  add(2, "10.1.2.1/24");
+  for (const char* wide : {"0.0.0.0/0", "8.0.0.0/5", "10.0.0.0/8"}) {
+    ASSERT_TRUE(table.add_static(prefix(wide), {ip("10.1.2.9")}));
+    EXPECT_EQ(interfaces(kBroadcast), Interfaces{2}) << wide;
+  }
+  ASSERT_TRUE(table.add_static(prefix("10.1.0.0/16"), {ip("10.1.2.9")}));
+  EXPECT_EQ(interfaces(kBroadcast), Interfaces{2}) << "another part";
+  for (const char* part : {"10.128.0.0/9", "10.255.255.0/24", kBroadcast}) {
+    ASSERT_TRUE(table.add_static(prefix(part), {ip("10.1.2.9")})) << part;
+    EXPECT_NE(sink.lookup(kBroadcast).kind, NextHopKind::kBroadcast) << part;
+    add(3, fmt::format("10.{}.0.1/24", 20 + prefix(part).len));
+    EXPECT_NE(sink.lookup(kBroadcast).kind, NextHopKind::kBroadcast) << part;
+    ASSERT_TRUE(table.remove(prefix(part)));
+    EXPECT_EQ(interfaces(kBroadcast), (Interfaces{2, 3})) << part;
+  }
+  ASSERT_TRUE(table.add_blackhole(prefix(kBroadcast)));
+  EXPECT_EQ(sink.lookup(kBroadcast).kind, NextHopKind::kBlackhole);
+  EXPECT_EQ(table.add_blackhole(prefix(kBroadcast)).error().code, Errc::kExists);
+  ASSERT_TRUE(table.remove(prefix(kBroadcast)));
+  EXPECT_EQ(interfaces(kBroadcast), (Interfaces{2, 3}));
+}
+
+TEST_F(NetBroadcasts, U03_NumbersAreUsedAgain) {
+  for (std::uint32_t i = 0; i < 1'000; ++i)
+    add(static_cast<table::InterfaceId>(i), fmt::format("10.{}.{}.1/24", i / 250, i % 250));
+  EXPECT_EQ(interfaces(kBroadcast).size(), 1'000U);
+  EXPECT_LT(std::prev(sink.hops.end())->first, table::kMaxNextHops);
 }
 
 TEST_F(RouteTableTest, NeighboursBelongToTheNetworksOfTheirInterface) {

@@ -96,6 +96,45 @@ TEST(IpPrefix, NetworkAndDirectedBroadcast) {
   }
 }
 
+TEST(IpPrefix, U03_BroadcastOfTheClassfulNetOfASubnet) {
+  struct Case {
+    const char* prefix;
+    const char* net;        ///< Null if there is none.
+    const char* broadcast;  ///< Null if there is none.
+  };
+  for (const auto& c :
+       std::initializer_list<Case>{{"10.1.2.3/24", "10.0.0.0/8", "10.255.255.255"},
+                                   {"1.2.3.4/9", "1.0.0.0/8", "1.255.255.255"},
+                                   {"126.128.0.0/9", "126.0.0.0/8", "126.255.255.255"},
+                                   {"128.0.1.1/30", "128.0.0.0/16", "128.0.255.255"},
+                                   {"172.16.5.1/17", "172.16.0.0/16", "172.16.255.255"},
+                                   {"191.255.7.1/24", "191.255.0.0/16", "191.255.255.255"},
+                                   {"192.0.2.77/25", "192.0.2.0/24", "192.0.2.255"},
+                                   {"223.255.255.9/30", "223.255.255.0/24", "223.255.255.255"},
+                                   {"10.1.2.3/8", nullptr, nullptr},        // the whole net
+                                   {"172.16.5.1/16", nullptr, nullptr},     // the same of class B
+                                   {"192.168.1.1/24", nullptr, nullptr},    // the same of class C
+                                   {"172.16.5.1/12", nullptr, nullptr},     // several nets
+                                   {"192.168.0.1/23", nullptr, nullptr},    // two nets
+                                   {"0.0.0.0/0", nullptr, nullptr},         // all nets
+                                   {"10.1.2.4/31", nullptr, nullptr},       // no broadcasts
+                                   {"10.1.2.4/32", nullptr, nullptr},       // a host
+                                   {"0.1.2.3/24", nullptr, nullptr},        // this net
+                                   {"127.1.2.3/24", nullptr, nullptr},      // loopback
+                                   {"224.1.2.3/25", nullptr, nullptr},      // class D
+                                   {"240.1.2.3/25", nullptr, nullptr},      // class E
+                                   {"255.255.255.0/25", nullptr, nullptr},  // the same
+                                   {"fd00::1/64", nullptr, nullptr}}) {
+    const auto prefix = parse_prefix(c.prefix);
+    ASSERT_TRUE(prefix) << c.prefix;
+    const auto net = subnetted_net(*prefix);
+    EXPECT_EQ(net ? to_string(*net) : "none", c.net ? c.net : "none") << c.prefix;
+    const auto broadcast = net_broadcast(*prefix);
+    EXPECT_EQ(broadcast ? to_string(*broadcast) : "none", c.broadcast ? c.broadcast : "none")
+        << c.prefix;
+  }
+}
+
 TEST(IpPrefix, ContainsItsFamilyOnly) {
   struct Case {
     const char* prefix;
