@@ -9,6 +9,8 @@
 
 #include "lib/fwd/context.h"
 #include "lib/fwd/ip4_header.h"
+#include "lib/wire/icmpv6.h"
+#include "lib/wire/igmp.h"
 #include "lib/wire/ip.h"
 
 namespace ipoib::fwd {
@@ -17,6 +19,7 @@ struct Ip4Traits {
   using Hdr = wire::Ipv4Hdr;
   static constexpr bool kV4 = true;
   static constexpr wire::EtherType kType = wire::EtherType::kIpv4;
+  static constexpr wire::IpAddr kAllRouters = wire::kIgmpAllRouters;
 
   /// IpAddr::v4() of an address in a header, without a swap.
   static wire::IpAddr mapped(const wire::Be32& addr) noexcept {
@@ -42,6 +45,7 @@ struct Ip6Traits {
   using Hdr = wire::Ipv6Hdr;
   static constexpr bool kV4 = false;
   static constexpr wire::EtherType kType = wire::EtherType::kIpv6;
+  static constexpr wire::IpAddr kAllRouters = wire::all_routers();
 
   static wire::IpAddr source(const Hdr& hdr) noexcept { return hdr.src; }
   static wire::IpAddr destination(const Hdr& hdr) noexcept { return hdr.dst; }
@@ -54,5 +58,17 @@ struct Ip6Traits {
   static std::uint8_t hops(const Hdr& hdr) noexcept { return hdr.hop_limit; }
   static void decrement_hops(Hdr& hdr) noexcept { --hdr.hop_limit; }
 };
+
+/// True if the packet arrived on the interface that leads to its source. If there are several
+/// paths, management has chosen the interface consistently for all routers of a link.
+template <class V>
+[[nodiscard]] bool is_from_its_source(const Context& c, const Ingress& in,
+                                      const typename V::Hdr& hdr) noexcept {
+  const table::NextHop back = V::route_to_source(c, hdr);
+  const bool leads_on = back.kind == table::NextHopKind::kConnected ||
+                        back.kind == table::NextHopKind::kGateway ||
+                        back.kind == table::NextHopKind::kGroup;
+  return leads_on && back.iface == in.iface;
+}
 
 }  // namespace ipoib::fwd

@@ -6,29 +6,23 @@
 #include <bit>
 
 #include "lib/base/contract.h"
+#include "lib/fwd/copies/copy_sender.h"
 #include "lib/fwd/ip6_header.h"
 #include "lib/fwd/ip6_local.h"
-#include "lib/fwd/ip_output.h"
 #include "lib/fwd/ip_traits.h"
-#include "lib/wire/icmpv6.h"
-#include "lib/wire/igmp.h"
 #include "lib/wire/igmp_mld.h"
 
 namespace ipoib::fwd {
 namespace {
 
 using table::InterfaceId;
-using table::Neighbour;
 using table::NeighbourIndex;
-using table::NeighbourState;
 using wire::IpAddr;
 using wire::Ipv4Hdr;
 using wire::Ipv6Hdr;
 
 /// The parts of multicast that depend on the IP version.
 struct V4 : Ip4Traits {
-  static constexpr IpAddr kAllRouters = wire::kIgmpAllRouters;
-
   static bool is_membership(const rte_mbuf* m) noexcept {
     return rte_pktmbuf_mtod(m, const Hdr*)->protocol ==
            static_cast<std::uint8_t>(wire::IpProto::kIgmp);
@@ -40,123 +34,10 @@ struct V4 : Ip4Traits {
 };
 
 struct V6 : Ip6Traits {
-  static constexpr IpAddr kAllRouters = wire::all_routers();
-
   static bool is_membership(const rte_mbuf* m) noexcept { return is_listener_discovery(m); }
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
     ip6_deliver(c, in, m, true);
   }
-};
-
-/// True if two groups of an interface have the same link-layer destination: on a link the address
-/// handle names it, and `mac` has a value only in whole frames.
-bool same_destination(const Neighbour& a, const Neighbour& b) noexcept {
-  return a.ah == b.ah && (a.mode != table::NeighbourMode::kEthernet || a.mac == b.mac);
-}
-
-/// Forwarded packets pass the filter rules of their egress.
-enum class Origin : bool { kManagement, kForwarded };
-
-/// Sends packets, in bursts, to neighbours that it looks up by interface and destination.
-template <class V>
-class Sender {
- public:
-  Sender(Context& c, const Ingress& in, DropBin& bin, Origin origin) noexcept
-      : c_{c},
-        in_{in},
-        bin_{bin},
-        has_rules_{origin == Origin::kForwarded && c.filter.has_egress()} {}
-  Sender(const Sender&) = delete;
-  Sender& operator=(const Sender&) = delete;
-  ~Sender() { flush(); }
-
-  /// `likely`: number of the entry that is probably the neighbour's; set to the one that is.
-  [[gnu::always_inline]] void send(rte_mbuf* m, InterfaceId iface,
-                                   NeighbourIndex& likely) noexcept {
-    if (iface != iface_) [[unlikely]]
-      select(iface);
-    const IpAddr to = V::destination(*rte_pktmbuf_mtod(m, const typename V::Hdr*));
-    Neighbour* const neighbour = c_.neighbours->at(likely);
-    if (!plain_ || neighbour == nullptr || !neighbour->same_key(to, iface) ||
-        neighbour->state != NeighbourState::kValid) [[unlikely]]
-      return find_and_send(m, iface, likely);
-    push(m, neighbour);
-  }
-
-  /// Sends to the all-routers group of the link.
-  void send_to_routers(rte_mbuf* m, InterfaceId iface) noexcept {
-    if (!c_.interfaces[iface].is_up()) return bin_.add(m, Drop::kLinkDown);
-    Neighbour* const routers = c_.neighbours->lookup(iface, V::kAllRouters);
-    if (routers == nullptr || routers->state == NeighbourState::kIncomplete)
-      return c_.punt.neighbour_wanted(in_, m, iface, V::kAllRouters, true);
-    if (routers->state != NeighbourState::kValid) return bin_.add(m, Drop::kGroupAbsent);
-    push(m, routers);
-  }
-
-  /// Returns a full copy. If there is no mbuf, counts a drop and returns null.
-  rte_mbuf* copy(const rte_mbuf* m) noexcept {
-    c_.stats.copies.add(1);
-    rte_mbuf* const copy = rte_pktmbuf_copy(m, c_.fragment_pool, 0, UINT32_MAX);
-    if (copy != nullptr) {
-      c_.trace.copied(m, copy);
-    } else {
-      in_.counters.drops.add(Drop::kNoMbuf);
-      c_.trace.counted_as(m, Drop::kNoMbuf);
-    }
-    return copy;
-  }
-
- private:
-  void select(InterfaceId iface) noexcept {
-    const InterfaceEntry& entry = c_.interfaces[iface];
-    iface_ = iface;
-    plain_ = entry.is_up() && !entry.copy_to_routers.load(std::memory_order_relaxed) &&
-             (!has_rules_ || c_.filter.scope(iface, FilterDirection::kOut) == 0);
-  }
-  [[gnu::noinline]] void find_and_send(rte_mbuf* m, InterfaceId iface,
-                                       NeighbourIndex& likely) noexcept {
-    const InterfaceEntry& entry = c_.interfaces[iface];
-    if (!entry.is_up()) return bin_.add(m, Drop::kLinkDown);
-    if (has_rules_ && !c_.filter.accepts<V::kV4>(m, iface, FilterDirection::kOut))
-      return bin_.add(m, Drop::kIpFilter);
-    const IpAddr to = V::destination(*rte_pktmbuf_mtod(m, const typename V::Hdr*));
-    Neighbour* const neighbour = c_.neighbours->lookup(iface, to);
-    likely = neighbour != nullptr ? c_.neighbours->index_of(*neighbour) : table::kNoNeighbour;
-    if (neighbour == nullptr || neighbour->state == NeighbourState::kIncomplete)
-      return c_.punt.neighbour_wanted(in_, m, iface, to);
-    const bool group = wire::is_multicast(to);
-    if (neighbour->state != NeighbourState::kValid)
-      return bin_.add(m, group ? Drop::kGroupAbsent : Drop::kNeighbourFailed);
-    if (group && entry.copy_to_routers.load(std::memory_order_relaxed) &&
-        !wire::is_link_scope_group(to))
-      copy_to_routers(m, iface, *neighbour);
-    push(m, neighbour);
-  }
-  /// Source: draft-ietf-ipoib-link-multicast-00 §9.
-  void copy_to_routers(const rte_mbuf* m, InterfaceId iface, const Neighbour& group) noexcept {
-    const Neighbour* const routers = c_.neighbours->lookup(iface, V::kAllRouters);
-    if (group.via_routers || (routers != nullptr && same_destination(group, *routers))) return;
-    if (rte_mbuf* const more = copy(m)) send_to_routers(more, iface);
-  }
-  void push(rte_mbuf* m, Neighbour* to) noexcept {
-    if (burst_.n == kMaxBurst) flush();
-    burst_.push(m, *to);
-  }
-  void flush() noexcept {
-    if (burst_.n == 0) return;
-    c_.trace.resolved(burst_);
-    ip_output<V::kType>(c_, in_, burst_);
-    burst_.n = 0;
-  }
-
-  Context& c_;
-  const Ingress& in_;
-  DropBin& bin_;
-  InterfaceId iface_ = table::kNoInterface;  ///< Interface of the last packet.
-  /// It is up, no packet is copied to its all-routers group, and no rules are for packets that leave.
-  bool plain_ = false;
-  bool has_rules_;  ///< The packets must pass rules.
-  RoutedBurst burst_;
 };
 
 /// Returns all egress interfaces of a delivery.
@@ -176,17 +57,6 @@ std::uint64_t egress_mask(const table::Delivery& d, const typename V::Hdr& hdr,
   return 0;
 }
 
-/// True if the packet arrived on the interface that leads to its source. If there are several
-/// paths, management has chosen the interface consistently for all routers of a link.
-template <class V>
-bool is_from_its_source(const Context& c, const Ingress& in, const typename V::Hdr& hdr) noexcept {
-  const table::NextHop back = V::route_to_source(c, hdr);
-  const bool leads_on = back.kind == table::NextHopKind::kConnected ||
-                        back.kind == table::NextHopKind::kGateway ||
-                        back.kind == table::NextHopKind::kGroup;
-  return leads_on && back.iface == in.iface;
-}
-
 /// Reports a source that no delivery names to the multicast router, except for groups that only
 /// this node listens to: those packets are not forwarded from any source.
 template <class V>
@@ -201,7 +71,7 @@ void report_source(Context& c, const Ingress& in, const table::Delivery* d,
 /// `d`: null: the packet has no delivery. `router`: of the ingress interface.
 template <class V>
 void one_packet(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d, bool router,
-                bool forwarding, Sender<V>& sender, DropBin& bin) noexcept {
+                bool forwarding, CopySender<V>& sender, DropBin& bin) noexcept {
   auto& hdr = *rte_pktmbuf_mtod(m, typename V::Hdr*);
   if (d != nullptr && d->only_out != table::kNoInterface && forwarding &&
       (!router || (d->source != IpAddr{} && !V::is_membership(m))) && !V::source_stays(hdr) &&
@@ -250,7 +120,7 @@ template <class V>
 void input(Context& c, const Ingress& in, const Burst& pkts, bool forwarding) noexcept {
   expects(in.iface < c.interfaces.size(), "the packets came by an interface");
   DropBin bin{c.trace, in.counters.drops};
-  Sender<V> sender{c, in, bin, Origin::kForwarded};
+  CopySender<V> sender{c, in, bin, EgressRules::kConfigured};
   std::array<table::DeliveryTable::Hash, kMaxBurst> hashes;
   for (std::size_t i = 0; i < pkts.n; ++i) {
     const auto& hdr = *rte_pktmbuf_mtod(pkts.pkts[i], const typename V::Hdr*);
@@ -273,7 +143,7 @@ void input(Context& c, const Ingress& in, const Burst& pkts, bool forwarding) no
 template <class V>
 void send_one(Context& c, const Ingress& in, DropBin& bin, rte_mbuf* m, InterfaceId iface,
               bool to_routers) noexcept {
-  Sender<V> sender{c, in, bin, Origin::kManagement};
+  CopySender<V> sender{c, in, bin, EgressRules::kNone};
   NeighbourIndex unknown = table::kNoNeighbour;
   if (to_routers)
     sender.send_to_routers(m, iface);
