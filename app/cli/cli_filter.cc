@@ -70,8 +70,10 @@ Result<Output> set_source_check(const mgmt::NodeFaces& node, const Match& match)
 }
 
 Result<Output> set_directed_broadcast(const mgmt::NodeFaces& node, const Match& match) {
-  return done(
-      node.control.set_directed_broadcast(match.get("IFACE").value_or(""), match.has("on")));
+  const auto which = match.has("all-subnets") ? fwd::DirectedBroadcast::kAllSubnets
+                     : match.has("subnet")    ? fwd::DirectedBroadcast::kSubnet
+                                              : fwd::DirectedBroadcast::kOff;
+  return done(node.control.set_directed_broadcast(match.get("IFACE").value_or(""), which));
 }
 
 }  // namespace ipoib::app

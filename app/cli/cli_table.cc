@@ -258,8 +258,9 @@ const std::vector<Command>& commands() {
       {"set port PORT mtu MTU", "MTU of a port, up to the limit of its device", set_mtu},
       {"set source-check IFACE off|loose|strict",
        "drop packets that arrive on a link or port from sources behind others", set_source_check},
-      {"set directed-broadcast IFACE on|off",
-       "forward packets to the broadcast addresses of a link's or port's IPv4 prefixes",
+      {"set directed-broadcast IFACE off|subnet|all-subnets",
+       "forward packets to the broadcast addresses of a link's or port's IPv4 prefixes, or also of "
+       "their classful nets",
        set_directed_broadcast},
       {"set promisc all on|off", "promiscuous mode of all ports", set_promisc},
       {"set promisc PORT on|off", "promiscuous mode of one port", set_promisc},

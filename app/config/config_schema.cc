@@ -182,9 +182,13 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       "Drop unicast packets that arrive here if no route leads to their source (loose), or none by "
       "this interface (strict). A default route counts."));
   add(row<E>(
-      "directed-broadcast", [](auto& c) -> auto& { return c.ip.directed_broadcast; }, Boolean{},
-      "Forward packets from other interfaces to the broadcast addresses of the IPv4 prefixes here, "
-      "to all hosts of the link (RFC 2644)."));
+      "directed-broadcast", [](auto& c) -> auto& { return c.ip.directed_broadcast; },
+      OneOf<fwd::DirectedBroadcast>{{{"off", fwd::DirectedBroadcast::kOff},
+                                     {"subnet", fwd::DirectedBroadcast::kSubnet},
+                                     {"all-subnets", fwd::DirectedBroadcast::kAllSubnets}}},
+      "Forward packets from other interfaces to the broadcast addresses of the IPv4 prefixes here "
+      "(subnet), and to those of their classful nets (all-subnets), to all hosts of the link "
+      "(RFC 2644)."));
   add(row<E>(
       "ask-rarp", [](auto& c) -> auto& { return c.ip.ask_rarp; }, Boolean{},
       "Request an IPv4 address for this interface by RARP."));

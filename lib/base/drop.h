@@ -66,6 +66,7 @@ enum class Drop : std::uint8_t {
   kIpMulticastRpf,        ///< Multicast that did not arrive on the interface towards its source.
   kIpBroadcast,           ///< Directed or limited broadcast, not forwarded.
   kIpBroadcastLimit,      ///< Directed broadcasts beyond the limit of a worker.
+  kIpBroadcastRpf,        ///< To all subnets, and not from the interface towards its source.
   kIpSourceRoute,         ///< IPv4 source route, which this router does not follow.
   kIpOption,              ///< An IPv4 option that routers drop.
   kIpNoRoute,
@@ -158,6 +159,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ip_multicast_rpf",
                                                                         "ip_broadcast",
                                                                         "ip_broadcast_limit",
+                                                                        "ip_broadcast_rpf",
                                                                         "ip_source_route",
                                                                         "ip_option",
                                                                         "ip_no_route",

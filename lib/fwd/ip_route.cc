@@ -6,6 +6,7 @@
 #include <span>
 #include <type_traits>
 
+#include "lib/fwd/copies/directed_broadcast.h"
 #include "lib/fwd/flow_hash.h"
 #include "lib/fwd/ip6_local.h"
 #include "lib/fwd/ip_output.h"
@@ -229,23 +230,6 @@ bool is_valid(const Neighbour* to) noexcept {
   return to != nullptr && to->state == NeighbourState::kValid;
 }
 
-/// True if the packet, whose route is a broadcast address, may be broadcast on the interface of that
-/// prefix. It never returns to its own link, and answers of this node to forged sources are no
-/// broadcasts. Source: RFC 1812 §5.3.5.2, RFC 2644.
-bool may_broadcast(const Context& c, const Ingress& in, const NextHop& hop) noexcept {
-  return hop.iface < c.interfaces.size() && in.iface != hop.iface &&
-         in.iface != table::kNoInterface &&
-         c.interfaces[hop.iface].directed_broadcast.load(std::memory_order_relaxed);
-}
-
-template <class V>
-BroadcastSender sender_of(const Context& c, const Ingress& in,
-                          const typename V::Hdr& hdr) noexcept {
-  const IpAddr source = V::source(hdr);
-  const Neighbour* const neighbour = c.neighbours->lookup(in.iface, source);
-  return {in.iface, source, is_valid(neighbour)};
-}
-
 /// Returns the neighbour of such a packet. Null: the packet was dropped or punted.
 template <class V>
 [[gnu::noinline]] Neighbour* lookup_slow(Context& c, const Ingress& in,
@@ -253,8 +237,14 @@ template <class V>
                                          NextHopIndex index, Ttl ttl, DropBin& bin) noexcept {
   rte_mbuf* const m = pkts.pkts[i];
   NextHop hop = next_hop_of<V>(c, index, m);
+  if (hop.kind == NextHopKind::kBroadcast && hop.neighbour != table::kNoNeighbour &&
+      ttl == Ttl::kDecrement) {
+    net_broadcast(c, in, m, hop.neighbour, bin);
+    return nullptr;
+  }
   // Management makes a broadcast address a neighbour, with the link-layer address of all hosts.
-  const bool broadcast = hop.kind == NextHopKind::kBroadcast && may_broadcast(c, in, hop);
+  const bool broadcast = hop.kind == NextHopKind::kBroadcast &&
+                         may_broadcast(c, in, hop.iface, DirectedBroadcast::kSubnet);
   if (broadcast) hop.kind = NextHopKind::kConnected;
   if (hop.kind != NextHopKind::kConnected && hop.kind != NextHopKind::kGateway) {
     not_forwarded<V>(c, in, m, hop, bin);
@@ -269,7 +259,7 @@ template <class V>
   }
   const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
   if (broadcast && ttl == Ttl::kDecrement && V::hops(hdr) > 1 &&
-      !c.broadcasts->allow(sender_of<V>(c, in, hdr), hop.iface, c.now_s)) {
+      !is_within_limit(c, in, V::source(hdr), hop.iface)) {
     bin.add(m, Drop::kIpBroadcastLimit);
     return nullptr;
   }

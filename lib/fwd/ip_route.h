@@ -18,11 +18,11 @@ enum class Ttl : std::uint8_t {
 /// Take checked packets. Those whose neighbour is valid leave in order, with the TTL decremented
 /// unless it stays. Local packets, unresolved neighbours and ICMP errors are punted. Forwarded
 /// packets must pass the filter rules of their egress, also those that wait for their neighbour;
-/// the dropped ones are taken out of `pkts`. Directed broadcasts leave if their interface forwards
-/// them (InterfaceEntry::directed_broadcast) and is not their ingress.
+/// the dropped ones are taken out of `pkts`. Directed broadcasts leave by interfaces that let them
+/// out and are not their ingress: see directed_broadcast.h.
 ///
 /// Errors: kIpFilter, kIpNoRoute, kIpBlackhole, kIpTtlExceeded, kLinkDown, kNeighbourFailed, kNeighbourGone;
-///         IPv4: kIpBroadcast, kIpBroadcastLimit; IPv6: kLocalUnsupported (a tentative address),
+///         IPv4: kIpBroadcast, kIpBroadcastLimit, kIpBroadcastRpf; IPv6: kLocalUnsupported (a tentative address),
 ///         those of ip6_deliver; those of IpOutput and Punt.
 void ip4_route(Context& c, const Ingress& in, Ip4Burst& pkts, Ttl ttl) noexcept;
 void ip6_route(Context& c, const Ingress& in, Ip6Burst& pkts, Ttl ttl) noexcept;

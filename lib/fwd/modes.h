@@ -36,6 +36,14 @@ enum class SourceCheck : std::uint8_t {
   kStrict,  ///< The route to the source leaves by the interface where the packet arrived.
 };
 
+/// Packets from other interfaces that an interface lets out as broadcasts. Each includes those before
+/// it. Source: RFC 2644.
+enum class DirectedBroadcast : std::uint8_t {
+  kOff,
+  kSubnet,      ///< Packets to the broadcast addresses of its prefixes.
+  kAllSubnets,  ///< Packets to all subnets of the classful nets of its prefixes.
+};
+
 /// User-visible names, indexed by ForwardMode.
 inline constexpr std::array<std::string_view, 8> kForwardModeNames = {
     "route", "io", "rxonly", "icmpecho", "addrswap", "txonly", "flowgen", "latency"};

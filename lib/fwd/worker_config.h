@@ -69,8 +69,7 @@ struct alignas(64) InterfaceEntry {
   /// sources that no delivery names are reported.
   std::atomic<bool> multicast_router{false};
   std::atomic<SourceCheck> source_check{SourceCheck::kOff};  ///< For arriving packets.
-  /// Packets from other interfaces to the broadcast address of a prefix here are forwarded.
-  std::atomic<bool> directed_broadcast{false};
+  std::atomic<DirectedBroadcast> directed_broadcast{DirectedBroadcast::kOff};  ///< To be sent here.
   /// kEthernet: the management lcore owns the device and is stopping it or has stopped it. Set with
   /// relaxed: a worker sees true from its next quiescent state on. Cleared with release.
   std::atomic<bool> device_stopped{false};

@@ -72,7 +72,7 @@ struct SubnetConfig {
 struct IpConfig {
   link::Ip6Config ip6;
   fwd::SourceCheck source_check = fwd::SourceCheck::kOff;
-  bool directed_broadcast = false;   ///< Forwards broadcasts to IPv4 prefixes of the interface.
+  fwd::DirectedBroadcast directed_broadcast = fwd::DirectedBroadcast::kOff;
   bool ask_rarp = false;             ///< RARP request for an own IPv4 address.
   unsigned rarp_prefix_len = 24;     ///< Prefix length of that address.
   std::vector<wire::IpAddr> groups;  ///< Multicast groups that this node listens to.

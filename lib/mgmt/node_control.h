@@ -40,9 +40,8 @@ class NodeControl {
   virtual Status set_mtu(std::string_view name, std::uint16_t mtu) = 0;
   /// Sets the check of the sources of packets that arrive. kNotFound.
   virtual Status set_source_check(std::string_view name, fwd::SourceCheck check) = 0;
-  /// Forwards packets to the broadcast addresses of the interface's IPv4 prefixes, or drops them.
-  /// kNotFound.
-  virtual Status set_directed_broadcast(std::string_view name, bool on) = 0;
+  /// Sets which directed broadcasts leave by the interface. kNotFound.
+  virtual Status set_directed_broadcast(std::string_view name, fwd::DirectedBroadcast which) = 0;
   /// Spreads the neighbours and groups of a link over its first `n` UD queue pairs. kNotFound;
   /// kInvalidArgument: the link has fewer.
   virtual Status set_queues(std::string_view link, unsigned n) = 0;

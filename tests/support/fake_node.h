@@ -94,8 +94,8 @@ struct FakeControl final : mgmt::NodeControl, Fake {
   Status set_source_check(Text n, fwd::SourceCheck check) override {
     return note(n, "source-check", static_cast<int>(check));
   }
-  Status set_directed_broadcast(Text n, bool on) override {
-    return note(n, "directed-broadcast", on);
+  Status set_directed_broadcast(Text n, fwd::DirectedBroadcast which) override {
+    return note(n, "directed-broadcast", static_cast<int>(which));
   }
   Status capture_start(const mgmt::CaptureRequest& r) override {
     return note("capture", r.file, "limit", r.max_octets, "frames", r.max_frames,

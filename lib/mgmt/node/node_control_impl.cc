@@ -102,13 +102,14 @@ Status NodeControlImpl::set_source_check(std::string_view name, fwd::SourceCheck
   return {};
 }
 
-Status NodeControlImpl::set_directed_broadcast(std::string_view name, bool on) {
+Status NodeControlImpl::set_directed_broadcast(std::string_view name,
+                                               fwd::DirectedBroadcast which) {
   parts_.loop->expects_own_lcore();
   const InterfaceSlot* slot = parts_.interfaces.find(name);
   if (slot == nullptr) return no_interface(name);
-  parts_.tables.entries[slot->control->id()].directed_broadcast.store(on,
+  parts_.tables.entries[slot->control->id()].directed_broadcast.store(which,
                                                                       std::memory_order_relaxed);
-  ip_config_of(parts_.config, name).directed_broadcast = on;
+  ip_config_of(parts_.config, name).directed_broadcast = which;
   return {};
 }
 

@@ -27,7 +27,7 @@ class NodeControlImpl final : public NodeControl {
   Status set_port_started(std::string_view name, bool on) override;
   Status set_mtu(std::string_view name, std::uint16_t mtu) override;
   Status set_source_check(std::string_view name, fwd::SourceCheck check) override;
-  Status set_directed_broadcast(std::string_view name, bool on) override;
+  Status set_directed_broadcast(std::string_view name, fwd::DirectedBroadcast which) override;
   Status set_queues(std::string_view link, unsigned n) override;
   Status set_promiscuous(std::string_view port, bool on) override;
   Status change_hca(std::string_view name, const fabric::PortChange& change) override;

@@ -101,11 +101,14 @@ void Injector::send_held(rte_mbuf* m) {
   expects_management();
   using Kind = msg::Down::Kind;
   const auto held = fabric::meta_of(m).held;
-  const Kind kind = held.to_routers                 ? Kind::kSendToRouters
-                    : is_of_link(destination_of(m)) ? Kind::kSendOnInterface
-                                                    : Kind::kSendRouted;
-  workers_.send(interfaces_.find(held.out_iface)->owner(),
-                send_message(kind, held.out_iface, m, held.in_iface));
+  const InterfaceSlot& egress = *interfaces_.find(held.out_iface);
+  // The route to a broadcast address may name several interfaces, and each has a copy.
+  const wire::IpAddr to = destination_of(m);
+  const bool of_link = is_of_link(to) || link::is_broadcast(egress.control->addresses(), to);
+  const Kind kind = held.to_routers ? Kind::kSendToRouters
+                    : of_link       ? Kind::kSendOnInterface
+                                    : Kind::kSendRouted;
+  workers_.send(egress.owner(), send_message(kind, held.out_iface, m, held.in_iface));
 }
 
 /// Returns null and counts a drop if there are no mbufs.

@@ -255,8 +255,10 @@ TEST_F(CliTest, Changes) {
       {"mroute add 10.0.0.0/8 in ib0 out eth0", ""},
       {"set source-check eth0 strict", "eth0 source-check 2"},
       {"set source-check ib0 off", "ib0 source-check 0"},
-      {"set directed-broadcast ib0 on", "ib0 directed-broadcast true"},
-      {"set directed-broadcast eth0 off", "eth0 directed-broadcast false"},
+      {"set directed-broadcast ib0 subnet", "ib0 directed-broadcast 1"},
+      {"set directed-broadcast ib0 all-subnets", "ib0 directed-broadcast 2"},
+      {"set directed-broadcast eth0 off", "eth0 directed-broadcast 0"},
+      {"set directed-broadcast eth0 on", ""},
       {"filter add in drop", "filter add [] in drop * * * * * at 0"},
       {"filter add out accept at 3 iface ib0 src 10.0.0.0/8 dst 10.9.0.1 proto tcp sport "
        "1024-65535 "

@@ -42,7 +42,7 @@ qpn = 0x48
 create-broadcast = false
 address = ["10.2.0.1/16", "10.3.0.1/32"]
 source-check = "loose"
-directed-broadcast = true
+directed-broadcast = "all-subnets"
 multicast-router = false
 last-member-interval = 1
 
@@ -204,8 +204,8 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_EQ(c.ports[1].ip.source_check, fwd::SourceCheck::kStrict);
   EXPECT_EQ(c.ports.at(0).ip.source_check, fwd::SourceCheck::kOff);
   EXPECT_EQ(link.ip.source_check, fwd::SourceCheck::kLoose);
-  EXPECT_TRUE(link.ip.directed_broadcast);
-  EXPECT_FALSE(c.ports.at(0).ip.directed_broadcast);
+  EXPECT_EQ(link.ip.directed_broadcast, fwd::DirectedBroadcast::kAllSubnets);
+  EXPECT_EQ(c.ports.at(0).ip.directed_broadcast, fwd::DirectedBroadcast::kOff);
   EXPECT_EQ(c.routes.at(0).to, (wire::IpPrefix{wire::IpAddr::v4(0), 0}));
   EXPECT_EQ(c.routes[0].via,
             (std::vector{wire::IpAddr::v4(0x0a00'0002), wire::IpAddr::v4(0xc0a8'0107)}));

@@ -236,7 +236,7 @@ TEST_F(ConnectedTest, C10_Ip6AndNeighbourDiscoveryAreTakenByEveryMode) {
 /// A link in connected mode broadcasts by UD, so that directed broadcasts have the MTU of datagrams.
 TEST_F(ConnectedTest, U03_C10_DirectedBroadcastsGoByUd) {
   start_with_neighbours();
-  entries[kIb0].directed_broadcast = true;
+  entries[kIb0].directed_broadcast = DirectedBroadcast::kSubnet;
   set_neighbour(9, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
   loop();
   receive_long("10.0.255.255", 2044);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/fwd/filter/broadcast_limit.h"
 #include "lib/fwd/filter/upper_header.h"
 #include "lib/wire/ip_prefix.h"
 #include "tests/support/worker_fixture.h"
@@ -397,6 +398,35 @@ TEST_F(IpFilter, P23_PacketsOfTheNodeAreNotFiltered) {
   use({{kIb0, {.direction = kOut, .protocol = kTcp}}});
   feed(kEth0, to_eth0(packet("192.168.1.10", "10.0.0.77", kUdp, ports(1, 2))));
   EXPECT_EQ(punted().size(), 1U);
+}
+
+// Each copy passes the rules of its egress, and what they drop takes nothing of the limit there.
+TEST_F(IpFilter, U03_P23_BroadcastsToAllSubnetsAreFilteredOnEachInterface) {
+  constexpr auto* kAll = "10.255.255.255";
+  constexpr table::NextHopIndex kSlots = 1'000;
+  for (const auto& [slot, iface] : {std::pair{kSlots, kEth1}, std::pair{kSlots + 1, kIb0}}) {
+    hops.set(slot, {table::NextHopKind::kBroadcast, 0, iface, table::kNoNeighbour});
+    entries[iface].directed_broadcast = DirectedBroadcast::kAllSubnets;
+  }
+  hops.set(kSlots + 2, {});
+  add_route("10.255.255.255/32", {table::NextHopKind::kBroadcast, 0, table::kNoInterface, kSlots});
+  set_neighbour(3, eth_neighbour(kEth1, kAll, kBroadcastMac));
+  set_neighbour(4, ib_neighbour(kIb0, kAll, 3, 0xff'ffff));
+  const std::uint64_t tsc = rte_rdtsc();
+  const auto send = [&] {
+    receive(kEth0, to_eth0(packet("192.168.1.10", kAll, kUdp, ports(1, 2))));
+    worker().iterate(tsc);
+    return std::pair{sent_by_port(kEth1).size(), sent_by_link(kIb0).size()};
+  };
+  using Sent = std::pair<std::size_t, std::size_t>;
+  use({{kEth1, {.direction = kOut}}});
+  for (std::uint64_t i = 0; i < BroadcastLimit::kPerSource; ++i) ASSERT_EQ(send(), Sent(0, 1));
+  EXPECT_EQ(drops(kEth0, Drop::kIpFilter), std::uint64_t{BroadcastLimit::kPerSource});
+  use({{kIb0, {.direction = kOut}}});
+  EXPECT_EQ(send(), Sent(1, 0));
+  EXPECT_EQ(counted(0), 1U);
+  EXPECT_EQ(drops(kEth0, Drop::kIpBroadcastLimit), 0U);
+  EXPECT_EQ(all_drops(), BroadcastLimit::kPerSource + std::uint64_t{1});
 }
 
 /// Ingress once, egress on each interface.

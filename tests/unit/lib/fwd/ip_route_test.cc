@@ -461,14 +461,14 @@ TEST_F(Ip4Route, U03_DirectedBroadcastLeavesWhereThatIsConfigured) {
   const Ip4 packet{.dst = "10.0.255.255"};
   feed(packet);
   expect_drop(kEth0, Drop::kIpBroadcast);
-  entries[kIb0].directed_broadcast = true;
+  entries[kIb0].directed_broadcast = DirectedBroadcast::kSubnet;
   feed(packet);
   Punted p = only_punted();
   EXPECT_EQ(p.message.kind, msg::Up::Kind::kNeighbourWanted);
   EXPECT_EQ(p.message.iface, kIb0);
   EXPECT_EQ(p.message.addr, wire::IpAddr::v4(addr("10.0.255.255")));
   set_neighbour(4, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
-  send_routed(p.bytes, kEth0);
+  send_on_interface(p.bytes, kIb0);
   feed(packet);
   const auto sent = sent_by_link(kIb0);
   ASSERT_EQ(sent.size(), 2U) << "the one that waited, and the next";
@@ -479,7 +479,7 @@ TEST_F(Ip4Route, U03_DirectedBroadcastLeavesWhereThatIsConfigured) {
 }
 
 TEST_F(Ip4Route, U03_DirectedBroadcastNeverReturnsToItsLink) {
-  for (auto& entry : entries) entry.directed_broadcast = true;
+  for (auto& entry : entries) entry.directed_broadcast = DirectedBroadcast::kSubnet;
   add_route("192.168.1.255/32", {NextHopKind::kBroadcast, 0, kEth0, kNoNeighbour});
   set_neighbour(4, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
   set_neighbour(5, eth_neighbour(kEth0, "192.168.1.255", kBroadcastMac));
@@ -500,7 +500,7 @@ TEST_F(Ip4Route, U03_DirectedBroadcastNeverReturnsToItsLink) {
 /// All hosts of a link receive each of them.
 TEST_F(Ip4Route, U03_DirectedBroadcastsHaveALimit) {
   set_neighbour(0, ib_neighbour(kIb0, "10.0.0.2", 7, 0xabcdef));
-  entries[kIb0].directed_broadcast = true;
+  entries[kIb0].directed_broadcast = DirectedBroadcast::kSubnet;
   set_neighbour(4, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
   constexpr std::uint64_t kLimit = BroadcastLimit::kPerSource;
   std::uint64_t tsc = rte_rdtsc();
@@ -530,7 +530,7 @@ TEST_F(Ip4Route, U03_DirectedBroadcastsHaveALimit) {
 
 // A source that sends without end leaves room for others, and one interface for another.
 TEST_F(Ip4Route, U03_DirectedBroadcastsHaveALimitPerInterfaceAndSource) {
-  entries[kIb0].directed_broadcast = entries[kEth0].directed_broadcast = true;
+  entries[kIb0].directed_broadcast = entries[kEth0].directed_broadcast = DirectedBroadcast::kSubnet;
   set_neighbour(4, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
   set_neighbour(5, eth_neighbour(kEth0, "192.168.1.255", kBroadcastMac));
   add_route("192.168.1.255/32", {NextHopKind::kBroadcast, 0, kEth0, kNoNeighbour});
@@ -560,7 +560,7 @@ class Ip4Broadcasts : public Ip4Route {
  protected:
   void SetUp() override {
     Ip4Route::SetUp();
-    entries[kIb0].directed_broadcast = true;
+    entries[kIb0].directed_broadcast = DirectedBroadcast::kSubnet;
     set_neighbour(0, eth_neighbour(kEth0, "192.168.1.10", mac(0x10)));
     set_neighbour(4, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
   }
@@ -592,6 +592,178 @@ TEST_F(Ip4Broadcasts, U03_ForgedSourcesLeaveRoomForOthers) {
   EXPECT_EQ(known, 10U) << "a neighbour of the same port";
   // All and those from ib1 are 85 + 2 x 33 then, and end at 150.
   EXPECT_EQ(sent_of(kIb1, "172.18.0.1", 2'000), 33U) << "half of what eth0 has left to strangers";
+}
+
+/// eth1, ib0 and ib1 have subnets of 10.0.0.0/8. Packets come from eth0, which has none.
+class NetBroadcasts : public Ip4Route {
+ protected:
+  void SetUp() override {
+    Ip4Route::SetUp();
+    constexpr table::NextHopIndex kSlots = 1'000;
+    for (table::NextHopIndex i = 0; i < 3; ++i)
+      hops.set(kSlots + i, {NextHopKind::kBroadcast, 0, static_cast<table::InterfaceId>(kEth1 + i),
+                            kNoNeighbour});
+    hops.set(kSlots + 3, {});
+    add_route("0.0.0.0/0", {NextHopKind::kGateway, 0, kIb0, 9});
+    add_route("10.255.255.255/32", {NextHopKind::kBroadcast, 0, table::kNoInterface, kSlots});
+    add_route("172.16.0.0/16", {NextHopKind::kConnected, 0, kEth0, kNoNeighbour});
+    set_neighbour(1, eth_neighbour(kEth1, kAll, kBroadcastMac));
+    set_neighbour(2, ib_neighbour(kIb0, kAll, 3, 0xff'ffff));
+    set_neighbour(3, ib_neighbour(kIb1, kAll, 4, 0xff'ffff));
+    set_neighbour(9, ib_neighbour(kIb0, "10.0.0.254", 42, 99));
+  }
+  void let_out(std::initializer_list<table::InterfaceId> interfaces) {
+    for (const auto iface : interfaces)
+      entries[iface].directed_broadcast = DirectedBroadcast::kAllSubnets;
+  }
+  struct Sent {
+    std::size_t eth0, eth1, ib0, ib1;
+    friend bool operator==(const Sent&, const Sent&) = default;
+  };
+  Sent sent() {
+    return {sent_by_port(kEth0).size(), sent_by_port(kEth1).size(), sent_by_link(kIb0).size(),
+            sent_by_link(kIb1).size()};
+  }
+  static constexpr const char* kAll = "10.255.255.255";
+  static constexpr Sent kNothing{0, 0, 0, 0};
+};
+
+// They take no other route, not even the default one, and leave only where that is configured.
+TEST_F(NetBroadcasts, U03_AreDroppedByDefault) {
+  std::uint64_t dropped = 0;
+  for (const auto which : {DirectedBroadcast::kOff, DirectedBroadcast::kSubnet}) {
+    for (auto& entry : entries) entry.directed_broadcast = which;
+    feed({.dst = kAll});
+    feed(kIb0, to_link(Ip4{.src = "10.0.0.9", .dst = kAll}.bytes()));
+    EXPECT_EQ(sent(), kNothing);
+    dropped += 1;
+    EXPECT_EQ(drops(kEth0, Drop::kIpBroadcast), dropped);
+    EXPECT_EQ(drops(kIb0, Drop::kIpBroadcast), dropped);
+  }
+  EXPECT_EQ(all_drops(), 2 * dropped);
+  EXPECT_TRUE(punted().empty());
+}
+
+TEST_F(NetBroadcasts, U03_EachInterfaceThatLetsThemOutGetsOneCopy) {
+  let_out({kEth1, kIb0, kIb1, kEth0});
+  const Ip4 packet{.dst = kAll, .payload_len = 200};
+  feed(packet);
+  const auto eth1 = sent_by_port(kEth1);
+  ASSERT_EQ(eth1.size(), 1U);
+  EXPECT_EQ(eth1[0], ethernet(kBroadcastMac, mac(0xa1), 0x0800, forwarded(packet)));
+  for (const auto& [link, ah] : {std::pair{kIb0, 3U}, std::pair{kIb1, 4U}}) {
+    const SentOnLink copy = only_sent_by_link(link);
+    EXPECT_EQ(copy.bytes, to_link(forwarded(packet)));
+    EXPECT_EQ(copy.to.ah, ah);
+    EXPECT_EQ(copy.to.qpn, 0xff'ffffU);
+  }
+  EXPECT_TRUE(sent_by_port(kEth0).empty()) << "no interface of the net, and the ingress";
+  entries[kIb0].directed_broadcast = DirectedBroadcast::kSubnet;
+  feed(packet);
+  EXPECT_EQ(sent(), (Sent{0, 1, 0, 1})) << "set while the worker runs";
+  EXPECT_EQ(all_drops(), 0U);
+  EXPECT_EQ(worker().stats().copies.get(), 3U);
+}
+
+TEST_F(NetBroadcasts, U03_NeverReturnToTheirLink) {
+  let_out({kEth1, kIb0, kIb1});
+  feed(kIb0, to_link(Ip4{.src = "10.0.0.9", .dst = kAll}.bytes()));
+  EXPECT_EQ(sent(), (Sent{0, 1, 0, 1}));
+  feed(kIb1, to_link(Ip4{.src = "10.1.0.9", .dst = kAll}.bytes()));
+  EXPECT_EQ(sent(), (Sent{0, 1, 1, 0}));
+  EXPECT_EQ(all_drops(), 0U);
+  entries[kEth1].directed_broadcast = entries[kIb1].directed_broadcast = DirectedBroadcast::kOff;
+  feed(kIb0, to_link(Ip4{.src = "10.0.0.9", .dst = kAll}.bytes()));
+  EXPECT_EQ(sent(), kNothing);
+  expect_drop(kIb0, Drop::kIpBroadcast, "only its own link lets them out");
+}
+
+/// Another router between two of the links has broadcast it already.
+TEST_F(NetBroadcasts, U03_OnlyThoseFromTheReversePathAreForwarded) {
+  let_out({kEth1, kIb0, kIb1});
+  feed({.src = "10.1.0.9", .dst = kAll});
+  feed(kIb1, to_link(Ip4{.src = "10.0.0.9", .dst = kAll}.bytes()));
+  feed({.src = "10.0.0.1", .dst = kAll});
+  feed({.src = kAll, .dst = kAll});
+  EXPECT_EQ(sent(), kNothing);
+  EXPECT_EQ(drops(kEth0, Drop::kIpBroadcastRpf), 2U) << "of ib1's network, and a broadcast address";
+  EXPECT_EQ(drops(kIb1, Drop::kIpBroadcastRpf), 1U);
+  EXPECT_EQ(drops(kEth0, Drop::kIpMartianSource), 1U) << "of this node";
+  feed(kIb0, to_link(Ip4{.src = "203.0.113.9", .dst = kAll}.bytes()));
+  EXPECT_EQ(sent(), (Sent{0, 1, 0, 1})) << "the default route leads to its source";
+}
+
+/// A host that takes the address for a broadcast address sends it to all of its link, where all have
+/// it then. Source: RFC 1812 §5.3.4.
+TEST_F(NetBroadcasts, U03_BroadcastsOfTheLinkLayerAreNotForwarded) {
+  let_out({kEth1, kIb0, kIb1});
+  const Ip4 packet{.src = "172.16.0.9", .dst = kAll};
+  feed(kEth0, ethernet(kBroadcastMac, mac(0x10), 0x0800, packet.bytes()));
+  feed(kIb0, to_link(Ip4{.src = "10.0.0.9", .dst = kAll}.bytes()), true);
+  EXPECT_EQ(sent(), kNothing);
+  EXPECT_EQ(drops(kEth0, Drop::kIpBroadcast), 1U);
+  EXPECT_EQ(drops(kIb0, Drop::kIpBroadcast), 1U);
+}
+
+TEST_F(NetBroadcasts, U03_ExpireWithoutAnError) {
+  let_out({kEth1, kIb0, kIb1});
+  for (const std::uint8_t ttl : {std::uint8_t{0}, std::uint8_t{1}}) feed({.dst = kAll, .ttl = ttl});
+  EXPECT_EQ(sent(), kNothing);
+  EXPECT_EQ(drops(kEth0, Drop::kIpTtlExceeded), 2U);
+  EXPECT_TRUE(punted().empty());
+  send_routed(Ip4{.dst = kAll}.bytes());
+  loop();
+  EXPECT_EQ(sent(), kNothing) << "an answer of this node to a forged source";
+  EXPECT_EQ(all_drops(), 3U);
+}
+
+TEST_F(NetBroadcasts, U03_AnInterfaceThatCannotSendCostsTheOthersNothing) {
+  let_out({kEth1, kIb0, kIb1});
+  entries[kIb0].set_up(false, 0);
+  feed({.dst = kAll});
+  EXPECT_EQ(sent(), (Sent{0, 1, 0, 1}));
+  expect_drop(kEth0, Drop::kLinkDown);
+  entries[kIb0].set_up(true, 2044);
+  msg::Down remove{};
+  remove.kind = msg::Down::Kind::kNeighbourRemove;
+  remove.index = 2;
+  send_down(remove);
+  const Ip4 packet{.dst = kAll};
+  feed(packet);
+  EXPECT_EQ(sent(), (Sent{0, 1, 0, 1}));
+  const Punted wanted = only_punted("management maps the address to all hosts");
+  EXPECT_EQ(wanted.message.kind, msg::Up::Kind::kNeighbourWanted);
+  EXPECT_EQ(wanted.message.iface, kIb0);
+  EXPECT_EQ(wanted.message.addr, wire::IpAddr::v4(addr(kAll)));
+  EXPECT_EQ(wanted.bytes, forwarded(packet));
+  set_neighbour(2, ib_neighbour(kIb0, kAll, 3, 0xff'ffff));
+  send_on_interface(wanted.bytes, kIb0);
+  loop();
+  EXPECT_EQ(sent(), (Sent{0, 0, 1, 0})) << "the copy that waited";
+  EXPECT_EQ(all_drops(), 1U);
+}
+
+// Each interface has the limit of all directed broadcasts. One that is used up costs others nothing.
+TEST_F(NetBroadcasts, U03_HaveTheLimitOfDirectedBroadcasts) {
+  let_out({kEth1, kIb0, kIb1});
+  add_route("10.0.255.255/32", {NextHopKind::kBroadcast, 0, kIb0, kNoNeighbour});
+  set_neighbour(4, ib_neighbour(kIb0, "10.0.255.255", 3, 0xff'ffff));
+  const std::uint64_t tsc = rte_rdtsc();
+  const auto give = [&](const char* dst) {
+    receive(kEth0, to_eth0(Ip4{.src = "172.16.0.9", .dst = dst}.bytes()));
+    worker().iterate(tsc);
+    return sent();
+  };
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(give("10.0.255.255"), (Sent{0, 0, 1, 0}));
+  constexpr int kLimit = BroadcastLimit::kPerSource;
+  for (int i = 0; i < kLimit - 5; ++i) ASSERT_EQ(give(kAll), (Sent{0, 1, 1, 1}));
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(give(kAll), (Sent{0, 1, 0, 1}));
+  EXPECT_EQ(drops(kEth0, Drop::kIpBroadcastLimit), 5U) << "on ib0";
+  EXPECT_EQ(give("10.0.255.255"), kNothing);
+  EXPECT_EQ(drops(kEth0, Drop::kIpBroadcastLimit), 6U);
+  EXPECT_EQ(give(kAll), kNothing);
+  EXPECT_EQ(drops(kEth0, Drop::kIpBroadcastLimit), 9U) << "each copy";
+  EXPECT_EQ(all_drops(), 9U);
 }
 
 class Ip4RouteNeighbours : public WorkerFixture {

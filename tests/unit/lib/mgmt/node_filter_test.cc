@@ -399,30 +399,36 @@ TEST_F(NodeFilterTest, P05_RulesOfHeadersReachTheWorkers) {
 
 TEST_F(NodeFilterTest, U03_DirectedBroadcastIsSetWhileTheNodeRuns) {
   run(config(), [this](const NodeFaces& node) {
-    const auto set = [&](const char* name, bool on) {
-      return tell(node, [&](NodeControl& c) { return c.set_directed_broadcast(name, on); });
+    using fwd::DirectedBroadcast;
+    const auto set = [&](const char* name, DirectedBroadcast which) {
+      return tell(node, [&](NodeControl& c) { return c.set_directed_broadcast(name, which); });
     };
-    const auto is_set = [&] {
-      return ask<bool>(
+    const auto setting = [&] {
+      return ask<DirectedBroadcast>(
           node, [](const NodeFaces& n) { return n.view.config().links[0].ip.directed_broadcast; });
     };
     const auto mac =
         ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
-    const auto packet =
-        fwd::test::echo_packet(*wire::parse_ip("192.168.1.7"), *wire::parse_ip("10.0.0.255"), 32);
-    const auto dropped = [&](std::uint64_t n) {
+    const auto dropped = [&](const char* dst, std::uint64_t n) {
+      const auto packet =
+          fwd::test::echo_packet(*wire::parse_ip("192.168.1.7"), *wire::parse_ip(dst), 32);
       give(ethernet.to_node, ethernet_frame(0x0800, packet, mac));
       return eventually([&] { return drops(node, Drop::kIpBroadcast) == n; });
     };
-    EXPECT_FALSE(is_set());
-    EXPECT_TRUE(dropped(1));
-    EXPECT_TRUE(set("ib0", true));
-    EXPECT_TRUE(is_set());
-    EXPECT_EQ(set("eth7", true).error().code, Errc::kNotFound);
-    EXPECT_TRUE(set("eth0", true));
-    EXPECT_TRUE(set("ib0", false));
-    EXPECT_FALSE(is_set());
-    EXPECT_TRUE(dropped(2)) << "eth0's setting is for its own prefixes";
+    EXPECT_EQ(setting(), DirectedBroadcast::kOff);
+    EXPECT_TRUE(dropped("10.0.0.255", 1));
+    EXPECT_TRUE(dropped("10.255.255.255", 2)) << "to the net of ib0's prefix";
+    EXPECT_TRUE(set("ib0", DirectedBroadcast::kSubnet));
+    EXPECT_EQ(setting(), DirectedBroadcast::kSubnet);
+    EXPECT_TRUE(dropped("10.255.255.255", 3));
+    EXPECT_TRUE(set("ib0", DirectedBroadcast::kAllSubnets));
+    EXPECT_EQ(setting(), DirectedBroadcast::kAllSubnets);
+    EXPECT_EQ(set("eth7", DirectedBroadcast::kSubnet).error().code, Errc::kNotFound);
+    EXPECT_TRUE(set("eth0", DirectedBroadcast::kAllSubnets));
+    EXPECT_TRUE(set("ib0", DirectedBroadcast::kOff));
+    EXPECT_EQ(setting(), DirectedBroadcast::kOff);
+    EXPECT_TRUE(dropped("10.0.0.255", 4)) << "eth0's setting is for its own prefixes";
+    EXPECT_TRUE(dropped("10.255.255.255", 5)) << "and for their nets";
   });
 }
 

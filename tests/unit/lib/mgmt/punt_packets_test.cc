@@ -14,6 +14,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/fabric/packet_meta.h"
@@ -366,6 +367,28 @@ TEST_F(PuntPackets, HeldPacketsGoOnByTheirIngress) {
   EXPECT_EQ(down[0].message.kind, DownKind::kSendRouted);
   EXPECT_EQ(down[0].message.in, 2);
   EXPECT_EQ(down[1].message.in, table::kNoInterface);
+}
+
+/// Workers have copied them for each interface, and the route names all of these.
+TEST_F(PuntPackets, U03_HeldBroadcastsLeaveByTheInterfaceThatTheyWaitedFor) {
+  FakeInterface control{{*wire::parse_prefix("10.1.2.1/24")}};
+  link::Interface* const before =
+      std::exchange(interfaces_.find(table::InterfaceId{1})->control, &control);
+  for (const char* dst : {"10.1.2.255", "10.255.255.255", "10.1.2.9"}) {
+    hold(mbuf(fwd::test::echo_packet(*wire::parse_ip("10.0.0.9"), *wire::parse_ip(dst), 32)), 1, 2);
+    for (const link::HeldPacket held : control.held)
+      punt_->send_held(reinterpret_cast<rte_mbuf*>(held));
+    control.held.clear();
+  }
+  interfaces_.find(table::InterfaceId{1})->control = before;
+  const auto down = sent();
+  ASSERT_EQ(down.size(), 3U);
+  for (const bool net : {false, true}) {
+    EXPECT_EQ(down[net].message.kind, DownKind::kSendOnInterface);
+    EXPECT_EQ(down[net].message.iface, 1);
+    EXPECT_EQ(down[net].message.in, 2);
+  }
+  EXPECT_EQ(down[2].message.kind, DownKind::kSendRouted) << "to a host";
 }
 
 /// One interface can hold half of the part that one sender may use, the next one half of the rest,
