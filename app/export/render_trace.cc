@@ -122,7 +122,8 @@ struct StepLine {
         return {fmt::format("punted: ICMP error {}/{} to the sender", s.icmp_type, s.icmp_code)};
       case Kind::kRedirectWanted: return {"punted: redirect to the sender"};
       case Kind::kNeighbourWanted:
-      case Kind::kMulticastUnknown: break;
+      case Kind::kMulticastUnknown:
+      case Kind::kMulticastHeard: break;
     }
     return {"punted", "punted"};
   }

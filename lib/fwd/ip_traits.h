@@ -59,16 +59,22 @@ struct Ip6Traits {
   static void decrement_hops(Hdr& hdr) noexcept { --hdr.hop_limit; }
 };
 
-/// True if the packet arrived on the interface that leads to its source. If there are several
+/// The interface that leads to the source of the packet, or kNoInterface. If there are several
 /// paths, management has chosen the interface consistently for all routers of a link.
 template <class V>
-[[nodiscard]] bool is_from_its_source(const Context& c, const Ingress& in,
-                                      const typename V::Hdr& hdr) noexcept {
+[[nodiscard]] table::InterfaceId way_back(const Context& c, const typename V::Hdr& hdr) noexcept {
   const table::NextHop back = V::route_to_source(c, hdr);
   const bool leads_on = back.kind == table::NextHopKind::kConnected ||
                         back.kind == table::NextHopKind::kGateway ||
                         back.kind == table::NextHopKind::kGroup;
-  return leads_on && back.iface == in.iface;
+  return leads_on ? back.iface : table::kNoInterface;
+}
+
+/// True if the packet arrived on the interface that leads to its source.
+template <class V>
+[[nodiscard]] bool is_from_its_source(const Context& c, const Ingress& in,
+                                      const typename V::Hdr& hdr) noexcept {
+  return way_back<V>(c, hdr) == in.iface;
 }
 
 }  // namespace ipoib::fwd

@@ -62,10 +62,28 @@ std::uint64_t egress_mask(const table::Delivery& d, const typename V::Hdr& hdr,
 template <class V>
 void report_source(Context& c, const Ingress& in, const table::Delivery* d,
                    const typename V::Hdr& hdr) noexcept {
-  if (d != nullptr && (d->out == 0 || d->source != IpAddr{})) return;
+  if (d != nullptr && ((d->out == 0 && !d->stands_by) || d->source != IpAddr{})) return;
   const IpAddr group = V::destination(hdr);
   if (wire::is_link_scope_group(group) || V::source_stays(hdr) || V::hops(hdr) <= 1) return;
   c.punt.multicast_unknown(in, group, V::source(hdr));
+}
+
+/// Reports the packet to the multicast router if it tells which of several routers forward its group:
+/// it is one that this node would have to forward, or another router put it on a link to which this
+/// node forwards it or would have to. `from`: the interface that leads to its source.
+template <class V>
+[[gnu::noinline]] void report_forwarder(Context& c, const Ingress& in, rte_mbuf* m,
+                                        const table::Delivery* d, InterfaceId from) noexcept {
+  const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
+  const bool evidence = from != in.iface;
+  if (evidence) d = c.deliveries->lookup(from, V::destination(hdr), V::source(hdr));
+  if (d == nullptr) return;
+  const bool forwards = evidence && in.iface < table::kMaxMulticastInterfaces &&
+                        (d->from_reverse_path >> in.iface & 1U) != 0;
+  if (!forwards && !d->stands_by) return;
+  if (wire::is_link_scope_group(d->addr) || V::source_stays(hdr)) return;
+  if (!evidence && V::hops(hdr) <= 1) return;
+  c.punt.multicast_heard(in, m, *d, V::source(hdr));
 }
 
 /// `d`: null: the packet has no delivery. `router`: of the ingress interface.
@@ -81,9 +99,14 @@ void one_packet(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d, 
     return sender.send(m, d->only_out, d->last_neighbour);
   }
   if (router && V::is_membership(m)) return V::deliver(c, in, m);
-  const bool strays =
-      d != nullptr && d->from_reverse_path != 0 && !is_from_its_source<V>(c, in, hdr);
-  if (router && forwarding && !strays) report_source<V>(c, in, d, hdr);
+  const bool checked = d != nullptr && d->from_reverse_path != 0;
+  const bool reported = router && forwarding;
+  const InterfaceId from = checked || reported ? way_back<V>(c, hdr) : table::kNoInterface;
+  const bool strays = checked && from != in.iface;
+  if (reported) {
+    if (from != table::kNoInterface) report_forwarder<V>(c, in, m, d, from);
+    if (!strays) report_source<V>(c, in, d, hdr);
+  }
   if (d == nullptr) return bin.add(m, Drop::kIpMulticast);
 
   Drop reason = Drop::kForwardingStopped;
@@ -156,7 +179,8 @@ void send_one(Context& c, const Ingress& in, DropBin& bin, rte_mbuf* m, Interfac
 bool set_delivery(Context& c, const table::Delivery& delivery) noexcept {
   table::Delivery d = delivery;
   const std::uint64_t out = egress_mask(d);
-  const bool simple = !d.local && std::has_single_bit(out) && !wire::is_link_scope_group(d.addr);
+  const bool simple =
+      !d.local && !d.stands_by && std::has_single_bit(out) && !wire::is_link_scope_group(d.addr);
   d.only_out = simple ? static_cast<InterfaceId>(std::countr_zero(out)) : table::kNoInterface;
   return c.deliveries->set(d);
 }

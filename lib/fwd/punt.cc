@@ -72,17 +72,27 @@ const std::byte* ethernet_source(const rte_mbuf* m) noexcept {
   return rte_pktmbuf_mtod(m, const std::byte*) - sizeof(wire::Be16) - sizeof(wire::MacAddr);
 }
 
+/// The source GID of a packet of an IPoIB link that has a GRH in front of the header of the link.
+std::optional<wire::Gid> source_gid(rte_mbuf* m) noexcept {
+  const auto& rx = fabric::meta_of(m).rx;
+  if (rx.grh_offset < sizeof(wire::Grh) ||
+      rx.grh_offset + sizeof(wire::IpoibHdr) > rte_pktmbuf_headroom(m))
+    return std::nullopt;
+  const std::byte* const grh =
+      rte_pktmbuf_mtod(m, const std::byte*) - sizeof(wire::IpoibHdr) - rx.grh_offset;
+  wire::Gid gid;
+  std::memcpy(&gid, grh + offsetof(wire::Grh, sgid), sizeof(gid));
+  return gid;
+}
+
 /// The sender of a packet on its link as an address: MAC address, LID and QPN, or GID on a link layer
 /// without LIDs. The QPN of a message on a connection is that of the connection at this node.
 wire::IpAddr link_sender_of(const InterfaceEntry& entry, rte_mbuf* m) noexcept {
   wire::IpAddr sender{};
   if (entry.kind == InterfaceKind::kIpoib) {
     const auto& rx = fabric::meta_of(m).rx;
-    if (rx.slid == 0 && rx.grh_offset >= sizeof(wire::Grh) &&
-        rx.grh_offset + sizeof(wire::IpoibHdr) <= m->data_off) {
-      const std::byte* const grh =
-          rte_pktmbuf_mtod(m, const std::byte*) - sizeof(wire::IpoibHdr) - rx.grh_offset;
-      std::memcpy(sender.bytes.data(), grh + offsetof(wire::Grh, sgid), sizeof(wire::Gid));
+    if (const auto gid = rx.slid == 0 ? source_gid(m) : std::nullopt) {
+      std::memcpy(sender.bytes.data(), &*gid, sizeof(*gid));
       return sender;
     }
     const bool datagram = rx.transport == fabric::Transport::kUd;
@@ -126,6 +136,7 @@ Punt::Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, Neighb
   set(Budget::kTooBig, limits_.too_big);
   set(Budget::kMulticastUnknown, limits_.multicast);
   set(Budget::kRedirectWanted, limits_.redirect);
+  set(Budget::kMulticastHeard, limits_.heard);
   set(Budget::kKnownArp, limits_.known_arp);
   set(Budget::kKnownNd, limits_.known_nd);
   // No other worker and no management lcore shares this work.
@@ -341,6 +352,44 @@ void Punt::multicast_unknown(const Ingress& in, const wire::IpAddr& group,
   if (push(in, up, Budget::kMulticastUnknown)) use.used = 1;
 }
 
+/// Compares the link-layer address of a packet's sender, MAC address or GID and QPN, with that of this
+/// node. All routers of a link see the same order.
+int Punt::compare_sender(const Ingress& in, rte_mbuf* m) const noexcept {
+  const InterfaceEntry& entry = interfaces_[in.iface];
+  if (entry.kind != InterfaceKind::kIpoib)
+    return std::memcmp(ethernet_source(m), entry.mac.data(), entry.mac.size());
+  const auto sender = source_gid(m);
+  if (!sender) return 1;
+  const wire::Gid own = entry.own_gid();
+  const int gids = std::memcmp(&*sender, &own, sizeof(own));
+  if (gids != 0 || entry.ud_queues.empty()) return gids;
+  return fabric::meta_of(m).rx.src_qpn < entry.ud_queues.front()->qpn() ? -1 : 1;
+}
+
+/// Returns the entry of a key that has not been used for so many intervals; null: it has, or another
+/// key has used the entry in this interval. Keys that share an entry take turns.
+Punt::KeyUse* Punt::due_of(Use use, std::uint64_t key, std::uint32_t intervals) noexcept {
+  KeyUse& entry = keys_[static_cast<std::size_t>(use) << kKeyBits | key >> (64 - kKeyBits)];
+  const std::uint32_t age = interval_ - entry.interval;
+  return age < (entry.key == key ? intervals : 1) ? nullptr : &entry;
+}
+
+void Punt::multicast_heard(const Ingress& in, rte_mbuf* m, const table::Delivery& d,
+                           const wire::IpAddr& source) noexcept {
+  if (spent(in, Budget::kMulticastHeard)) return;
+  const std::uint64_t key = mix(mix(std::uint64_t{in.iface} << 16 | d.in, d.addr), d.source);
+  KeyUse* const use = due_of(Use::kHeard, key, limits_.heard_again);
+  if (use == nullptr) return;
+  const int order = compare_sender(in, m);
+  if (order == 0) return;  // own packet, returned by the link
+  msg::Up up = message(Kind::kMulticastHeard, in.iface, nullptr);
+  up.addr = d.addr;
+  up.source = source;
+  up.from = d.in;
+  up.lower = order < 0;
+  if (push(in, up, Budget::kMulticastHeard)) *use = {key, interval_, 1};
+}
+
 bool Punt::may_redirect(const Ingress& in, const wire::IpAddr& source,
                         const wire::IpAddr& destination) noexcept {
   if (spent(in, Budget::kRedirectWanted) || !settings_.redirects.load(std::memory_order_relaxed))
@@ -379,7 +428,8 @@ bool Punt::leaves_room(Budget budget) const noexcept {
     case Budget::kNd:
     case Budget::kMembership:
     case Budget::kTooBig:
-    case Budget::kMulticastUnknown: return room > capacity / 4;
+    case Budget::kMulticastUnknown:
+    case Budget::kMulticastHeard: return room > capacity / 4;
     default: return room > capacity / 2;
   }
 }

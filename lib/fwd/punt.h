@@ -67,6 +67,11 @@ class Punt {
   /// the report is rate-limited, a later packet causes it.
   void multicast_unknown(const Ingress& in, const wire::IpAddr& group,
                          const wire::IpAddr& source) noexcept;
+  /// Reports a packet (msg::Up::Kind::kMulticastHeard). `d`: its delivery on d.in, the interface that
+  /// leads to its source. `m` starts at the IP header, with the header of the link in front. The
+  /// caller keeps it. If the report is rate-limited, a later packet causes it.
+  void multicast_heard(const Ingress& in, rte_mbuf* m, const table::Delivery& d,
+                       const wire::IpAddr& source) noexcept;
   /// True if a packet from `source` to `destination`, sent back on its ingress link, may be punted
   /// as redirect_wanted(); false if Settings::redirects is off. After true, the flow gets false for
   /// a while (PuntLimits::redirect_again).
@@ -96,6 +101,7 @@ class Punt {
     kIcmpError,
     kMulticastUnknown,
     kRedirectWanted,
+    kMulticastHeard,
     kKnownArp,
     kKnownNd,
     kTooBig,
@@ -106,7 +112,8 @@ class Punt {
 
   /// The uses of keys: a neighbour that is wanted, the IP and link-layer sender of packets for such
   /// neighbours, a neighbour that speaks, the sender of such messages, a neighbour that asks for
-  /// others, a stranger, a source of a group, a redirected flow.
+  /// others, a stranger, a source of a group, a redirected flow, a group that several routers may
+  /// forward.
   enum class Use : std::uint8_t {
     kWanted,
     kSource,
@@ -117,6 +124,7 @@ class Punt {
     kStranger,
     kGroup,
     kRedirect,
+    kHeard,
     kCount
   };
 
@@ -133,6 +141,7 @@ class Punt {
   [[nodiscard]] std::uint64_t mix(std::uint64_t seed, const wire::IpAddr& addr) const noexcept;
   void begin_interval(std::uint64_t tsc) noexcept;
   [[nodiscard]] KeyUse& use_of(Use use, std::uint64_t key, std::uint32_t intervals) noexcept;
+  [[nodiscard]] KeyUse* due_of(Use use, std::uint64_t key, std::uint32_t intervals) noexcept;
   [[nodiscard]] static Budget budget_of(Kind kind) noexcept { return static_cast<Budget>(kind); }
   [[nodiscard]] std::uint32_t& used(const Ingress& in, Budget budget) noexcept;
   /// This worker's part of a limit.
@@ -150,6 +159,7 @@ class Punt {
   void resolution(const Ingress& in, const msg::Up& message, const table::Neighbour* from,
                   Budget known) noexcept;
   [[nodiscard]] bool may_ask_for_others(const Ingress& in, rte_mbuf* m) noexcept;
+  [[nodiscard]] int compare_sender(const Ingress& in, rte_mbuf* m) const noexcept;
   bool push(const Ingress& in, const msg::Up& message, Budget budget) noexcept;
   void use(const Ingress& in, Budget budget) noexcept;
   void answer_or_drop(const Ingress& in, const msg::Up& message, Drop reason) noexcept;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -66,7 +67,7 @@ struct alignas(64) InterfaceEntry {
   /// link's all-routers group (224.0.0.2, ff02::2).
   std::atomic<bool> copy_to_routers{false};
   /// Multicast routing is enabled: IGMP and MLD that arrive here are punted for any group, and
-  /// sources that no delivery names are reported.
+  /// sources that no delivery names are reported, and packets that other routers forward.
   std::atomic<bool> multicast_router{false};
   std::atomic<SourceCheck> source_check{SourceCheck::kOff};  ///< For arriving packets.
   std::atomic<DirectedBroadcast> directed_broadcast{DirectedBroadcast::kOff};  ///< To be sent here.
@@ -108,6 +109,11 @@ struct alignas(64) InterfaceEntry {
     std::memcpy(words.data(), &source, sizeof(words));
     return words[1] != 0 && words[0] == gid[0].load(std::memory_order_relaxed) &&
            words[1] == gid[1].load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] wire::Gid own_gid() const noexcept {
+    const std::array words{gid[0].load(std::memory_order_relaxed),
+                           gid[1].load(std::memory_order_relaxed)};
+    return std::bit_cast<wire::Gid>(words);
   }
 };
 static_assert(sizeof(InterfaceEntry) == 64);
@@ -172,6 +178,10 @@ struct PuntLimits {
   std::uint32_t redirect_again = 10;    ///< Intervals until a flow's sender gets another redirect.
   std::uint32_t multicast = 128;        ///< Reports of sources of groups.
   std::uint32_t multicast_again = 100;  ///< Intervals until a source is reported again.
+  std::uint32_t heard = 1024;           ///< Reports for the election of forwarders of groups.
+  /// Intervals until the packets of a delivery that arrive on one interface are reported again. With
+  /// one more, they are at most half a second.
+  std::uint32_t heard_again = 4;
 };
 
 /// The queues of one interface that a worker polls and sends to. No other worker uses them.

@@ -42,17 +42,24 @@ struct Up {
     kRedirectWanted,    ///< A packet leaves through iface, the link on which it arrived, to addr, a
                         ///< neighbour there. Its sender is on that link and may get a redirect.
                         ///< mbuf is a copy of up to 1280 octets from the IP header on.
+    kMulticastHeard,  ///< A packet from source to addr, a group, arrived on iface, and from is the
+                      ///< interface that leads to its source. They are the same, and this node
+                      ///< stands by there, or another router has forwarded the packet to a link
+                      ///< to which this node forwards it or stands by. No mbuf; as above.
   };
   Kind kind;
   std::uint8_t icmp_type;
   std::uint8_t icmp_code;
-  std::uint8_t reserved;
+  bool lower;  ///< kMulticastHeard: the sender's link-layer address is lower than this node's.
   table::InterfaceId iface;  ///< kNeighbourWanted: egress; others: ingress (kNoInterface:
                              ///< management sent the packet).
-  std::uint16_t mtu;         ///< kIcmpError, too big: MTU of the next hop.
+  union {
+    std::uint16_t mtu;        ///< kIcmpError, too big: MTU of the next hop.
+    table::InterfaceId from;  ///< kMulticastHeard.
+  };
   rte_mbuf* mbuf;
-  wire::IpAddr addr;    ///< kNeighbourWanted, kMulticastUnknown, kRedirectWanted.
-  wire::IpAddr source;  ///< kMulticastUnknown.
+  wire::IpAddr addr;    ///< kNeighbourWanted, kMulticastUnknown, kMulticastHeard, kRedirectWanted.
+  wire::IpAddr source;  ///< kMulticastUnknown, kMulticastHeard.
 };
 static_assert(std::is_trivially_copyable_v<Up> && sizeof(Up) == 48);
 

@@ -28,6 +28,9 @@ struct Delivery {
   /// The interface that packets leave by, if there is only one and management gets none; else
   /// kNoInterface. Written by the worker alone, in its own table.
   InterfaceId only_out = kNoInterface;
+  /// Report the packets whose source is reached through `in`: this node stands by for another
+  /// router, and takes over when that does not forward them.
+  bool stands_by = false;
 };
 static_assert(sizeof(Delivery) <= 64 && std::is_trivially_copyable_v<Delivery>);
 

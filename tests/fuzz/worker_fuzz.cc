@@ -181,6 +181,7 @@ Outcome Harness::collect() {
     switch (p.message.kind) {
       case Up::Kind::kIcmpError:
       case Up::Kind::kMulticastUnknown:
+      case Up::Kind::kMulticastHeard:
       case Up::Kind::kRedirectWanted: break;
       default: ++out.up;
     }

@@ -492,11 +492,12 @@ void WorkerFixture::send_down(const msg::Down& message, std::size_t worker) {
 
 void WorkerFixture::set_delivery(table::InterfaceId in, std::string_view address, bool local,
                                  std::uint64_t out, std::string_view source,
-                                 std::uint64_t from_reverse_path) {
+                                 std::uint64_t from_reverse_path, bool stands_by) {
   msg::Down message{};
   message.kind = msg::Down::Kind::kDeliverySet;
   message.delivery = {*wire::parse_ip(address), *wire::parse_ip(source), in, local, out,
                       from_reverse_path};
+  message.delivery.stands_by = stands_by;
   for (std::size_t i = 0; i < workers_.size(); ++i) send_down(message, i);
 }
 

@@ -138,7 +138,8 @@ class WorkerFixture : public testing::Test {
   Punted only_punted(std::string_view what = {});
   void send_down(const msg::Down& message, std::size_t worker = 0);
   void set_delivery(table::InterfaceId in, std::string_view addr, bool local, std::uint64_t out,
-                    std::string_view source = "::", std::uint64_t from_reverse_path = 0);
+                    std::string_view source = "::", std::uint64_t from_reverse_path = 0,
+                    bool stands_by = false);
   void send_on_interface(const Bytes& packet, table::InterfaceId iface);
   void send_routed(const Bytes& packet, table::InterfaceId iface = table::kNoInterface);
 

@@ -57,6 +57,9 @@ void PuntHandler::handle(const msg::Up& message) {
       ++counters_.multicast_unknown;
       multicast_->table().packet_seen(message.addr, message.source, now_);
       return;  // no mbuf
+    case msg::Up::Kind::kMulticastHeard:
+      ++counters_.multicast_heard;
+      return;  // no mbuf
   }
   rte_pktmbuf_free(m);
 }

@@ -26,7 +26,7 @@ namespace ipoib::mgmt {
 
 struct PuntCounters {
   std::uint64_t arp = 0, nd = 0, local = 0, membership = 0, neighbour_wanted = 0;
-  std::uint64_t multicast_unknown = 0, redirect_wanted = 0;
+  std::uint64_t multicast_unknown = 0, multicast_heard = 0, redirect_wanted = 0;
   /// Echo requests among the local packets, replied to if there were mbufs.
   std::uint64_t answered = 0;
   /// Fragments that became part of a packet whose other fragment counts as that packet.

@@ -27,7 +27,12 @@ constexpr std::array kKinds = {Kind::kNeighbourWanted,
                                Kind::kNd,
                                Kind::kIcmpError,
                                Kind::kMulticastUnknown,
-                               Kind::kRedirectWanted};
+                               Kind::kRedirectWanted,
+                               Kind::kMulticastHeard};
+
+constexpr bool has_no_packet(Kind kind) {
+  return kind == Kind::kMulticastUnknown || kind == Kind::kMulticastHeard;
+}
 
 class PuntTest : public testing::Test,
                  protected route::MulticastSender,
@@ -105,7 +110,7 @@ TEST_F(PuntTest, MessagesThatNameNoInterfaceAreCountedAndFreed) {
   for (const Kind kind : kKinds) {
     for (const table::InterfaceId iface : {table::kNoInterface, table::InterfaceId{1}}) {
       for (const bool v6 : {false, true}) {
-        const bool none = kind == Kind::kMulticastUnknown;
+        const bool none = has_no_packet(kind);
         rte_mbuf* const m = none ? nullptr
                             : v6 ? packet("fd00:1::5", "fd00:1::1")
                                  : packet("192.168.1.5", "192.168.1.1");
@@ -124,9 +129,9 @@ TEST_F(PuntTest, MessagesOfAnInterfaceLeaveNothingBehind) {
   for (const Kind kind : kKinds)
     for (const bool v6 : {false, true})
       handle(kind, 0,
-             kind == Kind::kMulticastUnknown ? nullptr
-             : v6                            ? packet("fd00:1::5", "fd00:1::1")
-                                             : packet("192.168.1.5", "192.168.1.1"));
+             has_no_packet(kind) ? nullptr
+             : v6                ? packet("fd00:1::5", "fd00:1::1")
+                                 : packet("192.168.1.5", "192.168.1.1"));
   EXPECT_EQ(punt_->drops().get(Drop::kLocalFromSelf), 0U);
   EXPECT_EQ(control_.held.size(), 2U);
   // The messages are a port unreachable for each kLocal and kMembership, the requested ICMP errors,
