@@ -154,8 +154,8 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       "igmp-version", [](auto& c) -> auto& { return c.ip.igmp_version; }, Integer{1, 3},
       "With multicast-router: version of IGMP queries. All routers of a link must agree. With 1, "
       "hosts do not report that they leave, so last-member-interval has no effect; queries do not "
-      "carry query-response-interval, and hosts answer within 10 s; and routers elect no querier, "
-      "so multicast-forwarder has no effect."));
+      "carry query-response-interval, and hosts answer within 10 s; and routers elect no "
+      "querier."));
   add(row<E>(
       "mld-version", [](auto& c) -> auto& { return c.ip.mld_version; }, Integer{1, 2},
       "With multicast-router: version of MLD queries. All routers of a link must agree."));
@@ -164,9 +164,8 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       OneOf<route::ForwarderRule>{
           {{"querier", route::ForwarderRule::kQuerier}, {"always", route::ForwarderRule::kAlways}}},
       "With multicast-router: which of several routers forwards the groups that hosts request. "
-      "querier: not this node if others are the queriers of both links, that of the packets and "
-      "that of the hosts; always: this node too, because the querier may be a switch that does not "
-      "route."));
+      "querier: one of them, which is the querier of the hosts' link or, if packets show that it "
+      "does not forward, another; always: this node too, from and to the interface."));
   add(row<E>(
       "max-groups", [](auto& c) -> auto& { return c.ip.max_groups; }, Integer{512, 16'384},
       "Multicast groups of each IP version that are taken from reports of hosts. On a link also "

@@ -180,7 +180,7 @@ struct PuntLimits {
   std::uint32_t multicast_again = 100;  ///< Intervals until a source is reported again.
   std::uint32_t heard = 1024;           ///< Reports for the election of forwarders of groups.
   /// Intervals until the packets of a delivery that arrive on one interface are reported again. With
-  /// one more, they are at most half a second.
+  /// one more, they are at most route::ForwarderElection::kReportInterval.
   std::uint32_t heard_again = 4;
 };
 

@@ -28,7 +28,7 @@ using wire::IpAddr;
 
 constexpr InterfaceId kInterfaces = 3;
 constexpr std::size_t kMaxGroups = 6, kMaxSources = 4, kMaxEntries = 24, kMaxSeen = 6,
-                      kMaxRoutes = 4;
+                      kMaxContests = 6, kMaxRoutes = 4;
 /// Upper limit of the queries that one message causes.
 constexpr std::size_t kMaxSent = 64;
 /// Upper limit of the timers that expire within one step of time, which is ten minutes at most.
@@ -147,6 +147,7 @@ MulticastTableConfig bounds() {
   c.max_entries = kMaxEntries;
   c.max_routes = kMaxRoutes;
   c.max_seen = kMaxSeen;
+  c.max_contests = kMaxContests;
   return c;
 }
 
@@ -205,7 +206,11 @@ class Harness {
       case Step::kTime: return let_pass(std::chrono::milliseconds{1U << in.octet() % 19});
       case Step::kSeen: {
         const IpAddr& g = group(in);
-        return router_.table().packet_seen(g, host(in), now_);
+        const IpAddr& source = host(in);
+        if (!option) return router_.table().packet_seen(g, source, now_);
+        const unsigned other = in.octet();
+        const auto from = static_cast<InterfaceId>(other % (kInterfaces + 1));
+        return router_.table().packet_heard({g, source, iface, from, (other & 64) != 0}, now_);
       }
       case Step::kListen: return listen(iface, group(in));
       case Step::kUnlisten: return unlisten(iface, group(in));
@@ -360,6 +365,8 @@ class Harness {
     require(told != deliveries_.entries.end());
     require(told->second.local == d.local && told->second.out == d.out);
     require(told->second.from_reverse_path == d.from_reverse_path);
+    require(told->second.stands_by == d.stands_by);
+    require((row.left_to_other & d.out) == 0);
     require((d.out >> d.in & 1) == 0);
     if (d.out != 0) require(wire::is_multicast(d.addr) && !wire::is_link_scope_group(d.addr));
     // Hosts receive only from the interface towards the source.

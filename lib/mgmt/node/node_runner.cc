@@ -212,6 +212,8 @@ void NodeRunner::publish_interfaces() {
     fwd::InterfaceEntry& entry = parts_.tables.entries[l->config().id];
     publish(entry.max_segments, l->hca().hca->capabilities().max_segments);
     if (const wire::Gid gid = l->port().gid(); !entry.is_own(gid)) entry.set_gid(gid);
+    const bool deaf = l->port().link_layer == fabric::LinkLayer::kEthernet;
+    parts_.multicast->router().table().set_deaf(l->config().id, deaf, parts_.now());
   }
 }
 

@@ -46,7 +46,7 @@ std::string reason_of(const LinkInstance& link) {
 
 std::string_view forwarder_of(const route::QuerierState& state) {
   if (state.forwarder == route::Forwarder::kUnknown) return "listening";
-  return state.forwarder == route::Forwarder::kThis ? "self" : "other";
+  return state.forwarder == route::Forwarder::kOther ? "other" : "self";
 }
 
 QuerierInfo row_of(const std::string& iface, route::IpFamily family,

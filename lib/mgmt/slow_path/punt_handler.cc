@@ -3,11 +3,13 @@
 
 #include <rte_mbuf.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "lib/base/contract.h"
 #include "lib/fabric/packet_meta.h"
 #include "lib/fabric/segments.h"
+#include "lib/fwd/worker_config.h"
 #include "lib/mgmt/slow_path/ip_mbuf.h"
 #include "lib/route/icmp/icmp4.h"
 #include "lib/route/icmp/icmp6.h"
@@ -17,6 +19,11 @@ namespace {
 
 /// Code of time exceeded of both versions of ICMP. Source: RFC 792, RFC 4443 §3.3.
 constexpr std::uint8_t kReassemblyTimeExceeded = 1;
+
+constexpr fwd::PuntLimits kLimits;
+static_assert((kLimits.heard_again + 1) * std::chrono::microseconds{kLimits.interval_us} <=
+                  route::ForwarderElection::kReportInterval,
+              "evidence answers all packets until it is reported again");
 
 }  // namespace
 
@@ -59,6 +66,8 @@ void PuntHandler::handle(const msg::Up& message) {
       return;  // no mbuf
     case msg::Up::Kind::kMulticastHeard:
       ++counters_.multicast_heard;
+      multicast_->table().packet_heard(
+          {message.addr, message.source, message.iface, message.from, message.lower}, now_);
       return;  // no mbuf
   }
   rte_pktmbuf_free(m);

@@ -12,15 +12,17 @@ namespace ipoib::route {
 
 /// Which of several routers between two links forwards the groups that hosts request.
 enum class ForwarderRule : std::uint8_t {
-  kQuerier,  ///< Not this one if another is the querier of both links: packets arrive once.
-  kAlways,   ///< This one too: the querier may be a switch that does not route.
+  kQuerier,  ///< One of them: the querier of the hosts' link, or another if that does not forward.
+  kAlways,   ///< This one too, whether another forwards or not.
 };
 
-/// The router that forwards the groups that hosts request from and to a link.
+/// The router that forwards the groups that hosts request on a link, unless packets show another
+/// (forwarder_election.h).
 enum class Forwarder : std::uint8_t {
   kThis,
   kOther,    ///< Another router is the querier.
   kUnknown,  ///< This router listens for another querier first.
+  kAlways,   ///< This one: ForwarderRule::kAlways.
 };
 
 /// The election on the link.

@@ -22,25 +22,11 @@ constexpr std::uint64_t bit(InterfaceId iface) {
 }
 
 bool same(const table::Delivery& a, const table::Delivery& b) {
-  return a.local == b.local && a.out == b.out && a.from_reverse_path == b.from_reverse_path;
+  return a.local == b.local && a.out == b.out && a.from_reverse_path == b.from_reverse_path &&
+         a.stands_by == b.stands_by;
 }
 
 }  // namespace
-
-void MulticastTable::Elections::set(InterfaceId iface, Forwarder forwarder) {
-  const auto mark = [iface](std::uint64_t bits, bool on) {
-    return on ? bits | bit(iface) : bits & ~bit(iface);
-  };
-  other = mark(other, forwarder == Forwarder::kOther);
-  unknown = mark(unknown, forwarder == Forwarder::kUnknown);
-}
-
-/// One that is the querier of both links is taken for a router between them. If only the egress
-/// counted, a group would end where the querier has no way to the ingress.
-bool MulticastTable::Elections::forwards(InterfaceId in, InterfaceId out) const {
-  const std::uint64_t both = bit(in) | bit(out);
-  return (other & both) != both && (unknown & both) == 0;
-}
 
 std::set<IpAddr> MulticastTable::named_sources(const IpAddr& addr, const Group& group) const {
   std::set<IpAddr> named;
@@ -83,13 +69,19 @@ MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Gr
   }
   if (is_router(in)) {
     for (const auto& [iface, filter] : group.filters) {
-      if (iface == in || !is_router(iface) || !elections_[addr.is_v4()].forwards(in, iface))
-        continue;
+      if (iface == in || !is_router(iface)) continue;
       if (any ? !filter.exclude : !filter.matches(source)) continue;
-      // An egress of a static route has no reverse-path check.
-      if ((e.delivery.out & bit(iface)) == 0) e.delivery.from_reverse_path |= bit(iface);
-      e.delivery.out |= bit(iface);
       e.learned = true;
+      // An egress of a static route has no reverse-path check, and no election.
+      if ((e.delivery.out & bit(iface)) != 0) continue;
+      const ForwardedGroup g{addr, iface, in};
+      if (election_.watches(g)) e.delivery.stands_by = true;
+      if (!election_.forwards(g)) {
+        e.left_to_other |= bit(iface);
+        continue;
+      }
+      e.delivery.from_reverse_path |= bit(iface);
+      e.delivery.out |= bit(iface);
     }
   }
   return e;
@@ -113,7 +105,8 @@ MulticastTable::Entries MulticastTable::wanted(const IpAddr& addr, const Group& 
   Entries entries;
   for (const InterfaceId in : incoming_of(addr, group)) {
     const Installed rest = entry_for(addr, group, in, kAnySource);
-    if (rest.delivery.local || rest.delivery.out != 0) entries.emplace(Key{in, kAnySource}, rest);
+    if (rest.delivery.local || rest.delivery.out != 0 || rest.delivery.stands_by)
+      entries.emplace(Key{in, kAnySource}, rest);
     for (const IpAddr& source : sources) {
       const Installed e = entry_for(addr, group, in, source);
       if (!same(e.delivery, rest.delivery)) entries.emplace(Key{in, source}, e);

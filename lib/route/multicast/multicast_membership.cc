@@ -83,7 +83,7 @@ void MulticastMembership::set_address(const std::optional<IpAddr>& address, Time
 }
 
 Forwarder MulticastMembership::forwarder() const {
-  if (config_.forwarder == ForwarderRule::kAlways) return Forwarder::kThis;
+  if (config_.forwarder == ForwarderRule::kAlways) return Forwarder::kAlways;
   if (other_querier_) return Forwarder::kOther;
   return listen_until_ ? meanwhile_ : Forwarder::kThis;
 }
@@ -348,7 +348,7 @@ std::optional<TimePoint> MulticastMembership::next_deadline() const {
 QuerierState MulticastMembership::querier_state(TimePoint now) const {
   QuerierState state{other_querier_ ? other_querier_ : address_, other_querier_.has_value(),
                      forwarder()};
-  if (listen_until_ && state.forwarder != Forwarder::kThis) state.forwarder = Forwarder::kUnknown;
+  if (listen_until_ && state.forwarder == Forwarder::kOther) state.forwarder = Forwarder::kUnknown;
   if (state.querier) state.age = now - queried_at_;
   return state;
 }

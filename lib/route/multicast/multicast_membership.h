@@ -106,7 +106,7 @@ class MulticastMembership {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
   [[nodiscard]] bool querier() const { return address_ && !other_querier_; }
-  /// The router that forwards from and to the link, without regard to the querier of the other link.
+  /// The router that forwards to the link, by the election of the querier.
   [[nodiscard]] Forwarder forwarder() const;
   /// Address of the other router, if that is the querier.
   [[nodiscard]] std::optional<wire::IpAddr> other_querier() const { return other_querier_; }

@@ -39,17 +39,39 @@ Status MulticastTable::set_router(InterfaceId iface, bool router, TimePoint now)
 
 void MulticastTable::set_forwarder(InterfaceId iface, bool v4, Forwarder forwarder, TimePoint now) {
   if (iface >= kMaxInterfaces) return;
-  elections_[v4].set(iface, forwarder);
+  election_.set_querier(iface, v4, forwarder, forwarded_to(iface, v4), now);
+  refresh_requested(v4, now);
+}
+
+void MulticastTable::set_deaf(InterfaceId iface, bool deaf, TimePoint now) {
+  if (iface >= kMaxInterfaces || election_.deaf(iface) == deaf) return;
+  election_.set_deaf(iface, deaf);
+  for (const bool v4 : {false, true}) refresh_requested(v4, now);
+}
+
+void MulticastTable::refresh_requested(bool v4, TimePoint now) {
   std::vector<IpAddr> wanted;
   for (const auto& [addr, group] : groups_)
     if (addr.is_v4() == v4 && !group.filters.empty()) wanted.push_back(addr);
   for (const IpAddr& addr : wanted) refresh(addr, now);
 }
 
+std::vector<ForwardedGroup> MulticastTable::forwarded_to(InterfaceId iface, bool v4) const {
+  std::vector<ForwardedGroup> forwarded;
+  for (const auto& [addr, group] : groups_) {
+    if (addr.is_v4() != v4 || !group.filters.contains(iface)) continue;
+    for (InterfaceId in = 0; in < kMaxInterfaces; ++in)
+      if (const ForwardedGroup g{addr, iface, in};
+          in != iface && is_router(in) && election_.forwards(g))
+        forwarded.push_back(g);
+  }
+  return forwarded;
+}
+
 void MulticastTable::remove_interface(InterfaceId iface, TimePoint now) {
   if (iface < kMaxInterfaces) {
     routers_ &= ~bit(iface);
-    for (Elections& elections : elections_) elections.set(iface, Forwarder::kThis);
+    election_.remove_interface(iface);
   }
   for (StaticMulticastRoute& route : static_) std::erase(route.out, iface);
   std::erase_if(static_, [iface](const auto& r) { return r.in == iface || r.out.empty(); });
@@ -137,8 +159,10 @@ void MulticastTable::set_filter(InterfaceId iface, const IpAddr& group, const Gr
   if (filter.nothing()) {
     const auto it = groups_.find(group);
     if (it == groups_.end() || it->second.filters.erase(iface) == 0) return;
-  } else {
-    groups_[group].filters[iface] = filter;
+    election_.forget(group, iface);
+  } else if (groups_[group].filters.insert_or_assign(iface, filter).second) {
+    for (InterfaceId in = 0; in < kMaxInterfaces; ++in)
+      if (in != iface && is_router(in)) election_.start({group, iface, in});
   }
   refresh(group, now);
 }
@@ -160,7 +184,25 @@ void MulticastTable::packet_seen(const IpAddr& group, const IpAddr& source, Time
   if (!renewed) refresh_source(group, source, now);
 }
 
+void MulticastTable::packet_heard(const HeardPacket& packet, TimePoint now) {
+  const auto it = groups_.find(packet.group);
+  if (it == groups_.end() || packet.in >= kMaxInterfaces || packet.from >= kMaxInterfaces ||
+      !is_router(packet.in) || !is_router(packet.from))
+    return;
+  bool changed = false;
+  for (const auto& [iface, filter] : it->second.filters) {
+    if (!is_router(iface) || !filter.matches(packet.source)) continue;
+    const ForwardedGroup g{packet.group, iface, packet.from};
+    if (packet.in == packet.from && iface != packet.in)
+      changed |= election_.on_packet(g, now);
+    else if (packet.in != packet.from && iface == packet.in)
+      changed |= election_.on_evidence(g, packet.lower, now);
+  }
+  if (changed) refresh(packet.group, now);
+}
+
 void MulticastTable::tick(TimePoint now) {
+  for (const IpAddr& group : election_.tick(now)) refresh(group, now);
   while (!forget_.empty() && std::get<0>(*forget_.begin()) <= now) {
     const auto [when, group, source] = *forget_.begin();
     forget_.erase(forget_.begin());
@@ -170,8 +212,8 @@ void MulticastTable::tick(TimePoint now) {
 }
 
 std::optional<TimePoint> MulticastTable::next_deadline() const {
-  if (forget_.empty()) return std::nullopt;
-  return std::get<0>(*forget_.begin());
+  const auto next = election_.next_deadline();
+  return forget_.empty() ? next : earlier(std::get<0>(*forget_.begin()), next);
 }
 
 std::vector<MulticastEntryInfo> MulticastTable::rows(TimePoint now) const {
@@ -179,7 +221,7 @@ std::vector<MulticastEntryInfo> MulticastTable::rows(TimePoint now) const {
   rows.reserve(entries_);
   for (const auto& [addr, group] : groups_)
     for (const auto& [key, e] : group.installed)
-      rows.push_back({e.delivery, e.from_static, e.learned, now - e.since});
+      rows.push_back({e.delivery, e.from_static, e.learned, e.left_to_other, now - e.since});
   return rows;
 }
 

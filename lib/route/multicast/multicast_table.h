@@ -8,7 +8,6 @@
 // route names its ingress interface itself.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,6 +19,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/route/multicast/forwarder_election.h"
 #include "lib/route/multicast/forwarder_rule.h"
 #include "lib/route/multicast/multicast_group.h"
 #include "lib/table/delivery.h"
@@ -53,13 +53,25 @@ struct MulticastEntryInfo {
   table::Delivery delivery;
   bool from_static = false;
   bool learned = false;  ///< Members were heard on the outgoing links.
-  Duration age{};        ///< Time since the entry was installed.
+  /// Bit i: interface i has members, and this node leaves it to another router to forward to it.
+  std::uint64_t left_to_other = 0;
+  Duration age{};  ///< Time since the entry was installed.
+};
+
+/// A packet to a group that arrived on an interface of the multicast router.
+struct HeardPacket {
+  wire::IpAddr group;
+  wire::IpAddr source;
+  table::InterfaceId in = table::kNoInterface;
+  table::InterfaceId from = table::kNoInterface;  ///< The interface that leads to the source.
+  bool lower = false;  ///< The link-layer address of the sender is lower than this node's.
 };
 
 struct MulticastTableConfig {
-  std::size_t max_entries = 16'384;  ///< Deliveries installed.
-  std::size_t max_routes = 4'096;    ///< Static multicast routes.
-  std::size_t max_seen = 4'096;      ///< Pairs of group and source from packet_seen().
+  std::size_t max_entries = 16'384;   ///< Deliveries installed.
+  std::size_t max_routes = 4'096;     ///< Static multicast routes.
+  std::size_t max_seen = 4'096;       ///< Pairs of group and source from packet_seen().
+  std::size_t max_contests = 16'384;  ///< ForwarderElection.
   /// Such a pair is forgotten after this time and named again by its next packet (RFC 7761 §4.11
   /// has the same for its Keepalive Timer).
   Duration seen_lifetime = std::chrono::seconds(210);
@@ -74,7 +86,7 @@ class MulticastTable {
  public:
   /// `sink` must outlive this object.
   MulticastTable(const MulticastTableConfig& config, DeliverySink& sink)
-      : config_{config}, sink_{sink} {}
+      : config_{config}, sink_{sink}, election_{config.max_contests} {}
 
   /// Members heard on one multicast router's interface are served from all the others.
   /// kInvalidArgument: iface >= kMaxInterfaces, so that a delivery has no bit for it.
@@ -93,16 +105,21 @@ class MulticastTable {
   Status add_static(const StaticMulticastRoute& route, TimePoint now);
   Status remove_static(const StaticMulticastRoute& route, TimePoint now);
 
-  /// Sets the router that forwards from and to the link. Requested groups are not forwarded between
-  /// two links of another one, and not from and to a link while it is unknown. Static multicast
-  /// routes are not affected.
+  /// Sets the router that forwards requested groups to the link, unless packet_heard() shows another
+  /// (forwarder_election.h). None are forwarded from and to a link while it is unknown. Static
+  /// multicast routes are not affected.
   void set_forwarder(table::InterfaceId iface, bool v4, Forwarder forwarder, TimePoint now);
   /// Sets the request of a link's members; MembershipSink::on_filter_change.
   void set_filter(table::InterfaceId iface, const wire::IpAddr& group, const GroupFilter& filter,
                   TimePoint now);
+  /// See ForwarderElection::set_deaf(). Interfaces are not deaf at first.
+  void set_deaf(table::InterfaceId iface, bool deaf, TimePoint now);
 
   /// Reports a packet from `source` to `group` that has no entry, or only one for any source.
   void packet_seen(const wire::IpAddr& group, const wire::IpAddr& source, TimePoint now);
+  /// Reports a packet that this node stands by for, or that arrived on an interface to which this
+  /// node forwards or stands by, and not on the one that leads to its source.
+  void packet_heard(const HeardPacket& packet, TimePoint now);
 
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
@@ -111,6 +128,9 @@ class MulticastTable {
   [[nodiscard]] std::size_t entries() const { return entries_; }
   [[nodiscard]] const std::vector<StaticMulticastRoute>& static_routes() const { return static_; }
   [[nodiscard]] const MulticastTableCounters& counters() const { return counters_; }
+  [[nodiscard]] const ForwarderElectionCounters& election_counters() const {
+    return election_.counters();
+  }
 
   static constexpr table::InterfaceId kMaxInterfaces = table::kMaxMulticastInterfaces;
 
@@ -119,6 +139,7 @@ class MulticastTable {
     table::Delivery delivery;
     bool from_static = false;
     bool learned = false;
+    std::uint64_t left_to_other = 0;
     TimePoint since{};
   };
   using Key = std::pair<table::InterfaceId, wire::IpAddr>;  ///< in, source
@@ -138,6 +159,8 @@ class MulticastTable {
   void refresh(const wire::IpAddr& addr, TimePoint now);
   void refresh_source(const wire::IpAddr& addr, const wire::IpAddr& source, TimePoint now);
   void refresh_all(TimePoint now);
+  void refresh_requested(bool v4, TimePoint now);
+  [[nodiscard]] std::vector<ForwardedGroup> forwarded_to(table::InterfaceId iface, bool v4) const;
   void drop_idle(const wire::IpAddr& addr, const Group& group);
   void use_room(std::size_t before, TimePoint now);
   [[nodiscard]] Entries wanted(const wire::IpAddr& addr, const Group& group) const;
@@ -161,15 +184,7 @@ class MulticastTable {
   const MulticastTableConfig config_;
   DeliverySink& sink_;
   std::uint64_t routers_ = 0;  ///< Bit i: interface i is a multicast router's.
-  /// Bit i: set_forwarder(i) was called with kOther, or kUnknown.
-  struct Elections {
-    std::uint64_t other = 0;
-    std::uint64_t unknown = 0;
-
-    void set(table::InterfaceId iface, Forwarder forwarder);
-    [[nodiscard]] bool forwards(table::InterfaceId in, table::InterfaceId out) const;
-  };
-  std::array<Elections, 2> elections_{};  ///< Indexed by IPv4.
+  ForwarderElection election_;
   std::vector<StaticMulticastRoute> static_;
   std::map<wire::IpAddr, Group> groups_;
   std::set<std::tuple<TimePoint, wire::IpAddr, wire::IpAddr>> forget_;  ///< when, group, source

@@ -175,6 +175,103 @@ TEST_F(MulticastTableTest, P06_ASourceSeenLeavesTheOthersAlone) {
   EXPECT_EQ(t->entries(), 0U);
 }
 
+TEST_F(MulticastTableTest, P06_AGroupThatTheQuerierDoesNotForwardIsTakenOver) {
+  t->set_filter(1, kGroup, {true, {}}, now);
+  t->set_forwarder(1, true, Forwarder::kUnknown, now);
+  EXPECT_EQ(out(0, a), 0U);
+  t->set_forwarder(1, true, Forwarder::kOther, now);
+  EXPECT_EQ(out(0, a), 0U);
+  EXPECT_TRUE(sink.lookup(0, kGroup, a).stands_by);
+  ASSERT_EQ(t->rows(now).size(), 2U);
+  EXPECT_EQ(t->rows(now)[0].left_to_other, 0b010U);
+  t->packet_heard({kGroup, a, 0, 0}, now);
+  t->tick(now + seconds(60));
+  EXPECT_EQ(out(0, a), 0U) << "the new querier may listen itself";
+  now += ForwarderElection::kSettleTime;
+  t->packet_heard({kGroup, a, 0, 0}, now);
+  EXPECT_EQ(out(0, a), 0U);
+  ASSERT_EQ(t->next_deadline(), now + ForwarderElection::kUnanswered);
+  t->tick(now + ForwarderElection::kUnanswered);
+  EXPECT_EQ(out(0, a), 0b010U);
+  EXPECT_FALSE(sink.lookup(0, kGroup, a).stands_by);
+  EXPECT_EQ(out(2, a), 0U) << "from there, no packets came";
+  t->set_filter(1, ip("239.1.1.2"), {true, {}}, now);
+  EXPECT_EQ(out(0, a, "239.1.1.2"), 0b010U) << "the outcome is inherited";
+  EXPECT_EQ(t->election_counters().taken_over, 1U);
+}
+
+TEST_F(MulticastTableTest, P06_OnlyRequestedSourcesAreTakenOver) {
+  t->set_forwarder(1, true, Forwarder::kOther, now);
+  t->set_filter(1, kGroup, {false, {a}}, now);
+  EXPECT_FALSE(sink.lookup(0, kGroup, b).stands_by);
+  now += seconds(10);
+  t->packet_heard({kGroup, b, 0, 0}, now);
+  t->tick(now + seconds(10));
+  EXPECT_EQ(out(0, a), 0U);
+  t->packet_heard({kGroup, a, 0, 0}, now);
+  t->tick(now + seconds(10));
+  EXPECT_EQ(out(0, a), 0b010U);
+  t->packet_heard({kGroup, b, 1, 0, true}, now + seconds(10));
+  EXPECT_EQ(out(0, a), 0b010U) << "another source is no evidence";
+  t->packet_heard({kGroup, a, 1, 0, true}, now + seconds(10));
+  EXPECT_EQ(out(0, a), 0U);
+}
+
+TEST_F(MulticastTableTest, P06_ARouterThatAlwaysForwardsHearsNoOther) {
+  t->set_forwarder(1, true, Forwarder::kOther, now);
+  t->set_forwarder(0, true, Forwarder::kAlways, now);
+  t->set_filter(1, kGroup, {true, {}}, now);
+  EXPECT_EQ(out(0, a), 0b010U);
+  for (int i = 0; i < 100; ++i) t->packet_heard({kGroup, a, 1, 0, true}, now += seconds(1));
+  EXPECT_EQ(out(0, a), 0b010U);
+  EXPECT_EQ(out(2, a), 0U) << "not between other interfaces";
+}
+
+// It would take over what another router forwards. The queriers of both links decide, for each group.
+TEST_F(MulticastTableTest, P06_AnInterfaceThatHearsNoOtherFollowsTheQueriers) {
+  t->set_filter(1, kGroup, {true, {}}, now);
+  t->set_deaf(1, true, now);
+  t->set_forwarder(1, true, Forwarder::kOther, now);
+  EXPECT_EQ(out(0, a), 0b010U) << "this node is the querier of one link";
+  t->set_forwarder(0, true, Forwarder::kOther, now);
+  EXPECT_EQ(out(0, a), 0U);
+  EXPECT_FALSE(sink.lookup(0, kGroup, a).stands_by);
+  t->packet_heard({kGroup, a, 0, 0}, now += seconds(10));
+  t->tick(now + seconds(10));
+  EXPECT_EQ(out(0, a), 0U);
+  t->set_deaf(1, false, now);
+  EXPECT_TRUE(sink.lookup(0, kGroup, a).stands_by);
+}
+
+TEST_F(MulticastTableTest, P06_StaticRoutesHaveNoElection) {
+  ASSERT_TRUE(add("239.1.1.1/32", kAny, 0, {1}));
+  t->set_forwarder(1, true, Forwarder::kOther, now);
+  t->set_filter(1, kGroup, {true, {}}, now);
+  for (int i = 0; i < 100; ++i) t->packet_heard({kGroup, a, 1, 0, true}, now += seconds(1));
+  EXPECT_EQ(out(0, a), 0b010U);
+  EXPECT_FALSE(sink.lookup(0, kGroup, a).stands_by);
+}
+
+TEST_F(MulticastTableTest, P06_ElectionsAreBoundedAndEndWithTheGroup) {
+  make({.max_contests = 2});
+  const char* const groups[] = {"239.1.1.1", "239.1.1.2", "239.1.1.3"};
+  for (const char* group : groups) t->set_filter(1, ip(group), {true, {}}, now);
+  for (const char* group : groups) t->packet_heard({ip(group), a, 1, 0, true}, now);
+  EXPECT_EQ(out(0, a, groups[1]), 0U);
+  EXPECT_EQ(out(0, a, groups[2]), 0b010U) << "as the querier";
+  EXPECT_EQ(t->election_counters().refused, 1U);
+  t->set_filter(1, ip(groups[0]), {}, now);
+  t->packet_heard({ip(groups[2]), a, 1, 0, true}, now);
+  EXPECT_EQ(out(0, a, groups[2]), 0U);
+  t->packet_heard({ip("239.1.1.9"), a, 1, 0, true}, now);
+  t->packet_heard({kGroup, a, 9, 0, true}, now);
+  t->packet_heard({kGroup, a, 1, table::kNoInterface, true}, now);
+  EXPECT_EQ(t->election_counters().refused, 1U);
+  t->remove_interface(1, now);
+  EXPECT_TRUE(sink.entries.empty());
+  EXPECT_FALSE(t->next_deadline());
+}
+
 TEST_F(MulticastTableTest, WrongStaticRoutesAreRefused) {
   const auto code = [](const Status& s) { return s ? Errc::kTimedOut : s.error().code; };
   EXPECT_EQ(code(add("10.0.0.0/8", kAny, 0, {1})), Errc::kInvalidArgument);

@@ -91,15 +91,16 @@ IpAddr SimMulticast::router_address(std::size_t router, InterfaceId link, IpFami
 }
 
 SimMulticast::SimMulticast(std::uint64_t seed, std::size_t n, InterfaceId links,
-                           const MembershipConfig& config)
+                           const MembershipConfig& config, Addresses addresses)
     : SimTime{TimePoint{std::chrono::hours(1)}, seed} {
   for (std::size_t r = 0; r < n; ++r) routers.push_back(std::make_unique<Router>(*this));
   for (std::size_t r = 0; r < n; ++r) {
     for (InterfaceId link = 0; link < links; ++link) {
       MulticastRouter& control = routers[r]->control;
       if (!control.add_interface(link, config, now)) std::abort();
+      const bool reverse = addresses == Addresses::kCrossed && link % 2 == 1;
       for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6})
-        control.address_ready(link, router_address(r, link, family), now);
+        control.address_ready(link, router_address(reverse ? n - 1 - r : r, link, family), now);
     }
   }
 }
@@ -121,9 +122,6 @@ Duration SimMulticast::up_to(Duration d) {
 
 void SimMulticast::transmit(InterfaceId link, std::vector<std::byte> packet, const void* sender) {
   const auto shared = std::make_shared<std::vector<std::byte>>(std::move(packet));
-  const auto lost = [this] {
-    return std::uniform_int_distribution<unsigned>{0, 99}(random) < loss_percent;
-  };
   for (const auto& router : routers)
     if (router.get() != sender && router->alive && !lost())
       after(std::chrono::microseconds(10), [this, r = router.get(), link, shared] {
@@ -132,6 +130,51 @@ void SimMulticast::transmit(InterfaceId link, std::vector<std::byte> packet, con
   for (const auto& host : hosts)
     if (host.get() != sender && host->link() == link && !lost())
       after(std::chrono::microseconds(10), [h = host.get(), shared] { h->on_packet(*shared); });
+}
+
+bool SimMulticast::lost() {
+  return std::uniform_int_distribution<unsigned>{0, 99}(random) < loss_percent;
+}
+
+void SimMulticast::transmit(InterfaceId link, const SimPacket& packet, const void* sender) {
+  auto& sent = copies(link, packet.group);
+  if (sent.size() <= packet.number) sent.resize(packet.number + 1);
+  ++sent[packet.number];
+  const auto at_sender = std::ranges::find(routers, sender, &std::unique_ptr<Router>::get);
+  for (auto router = routers.begin(); router != routers.end(); ++router) {
+    if (router == at_sender || !(*router)->alive || !(*router)->has_link(link) || lost()) continue;
+    const bool lower = (at_sender < router) != last_is_lowest;
+    after(std::chrono::microseconds(10), [r = router->get(), link, packet, lower] {
+      if (r->alive) r->on_packet(link, packet, lower);
+    });
+  }
+}
+
+void SimMulticast::stream(SimPacket packet, Duration interval, Duration time) {
+  for (Duration when{}; when < time; when += interval, ++packet.number)
+    after(when, [this, packet] { transmit(packet.home, packet); });
+}
+
+/// The reports of one_packet() in lib/fwd/multicast.cc.
+void SimMulticast::Router::on_packet(InterfaceId link, const SimPacket& packet, bool lower) {
+  if (!has_link(packet.home)) return;
+  const bool evidence = packet.home != link;
+  const table::Delivery d = deliveries.lookup(packet.home, packet.group, packet.source);
+  const bool forwards = evidence && (d.from_reverse_path >> link & 1U) != 0;
+  if (forwards || d.stands_by) {
+    const auto [last, first] =
+        reported.try_emplace({link, packet.home, packet.group, d.source}, sim.now);
+    if (first || sim.now - last->second >= ForwarderElection::kReportInterval) {
+      last->second = sim.now;
+      const HeardPacket heard{packet.group, packet.source, link, packet.home, lower};
+      sim.after(std::chrono::microseconds(10), [this, heard] {
+        if (alive) control.table().packet_heard(heard, sim.now);
+      });
+    }
+  }
+  if (evidence) return;
+  for (InterfaceId out = 0; out < 64; ++out)
+    if ((d.out >> out & 1U) != 0) sim.transmit(out, packet, this);
 }
 
 void SimMulticast::run(Duration time) {

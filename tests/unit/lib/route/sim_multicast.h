@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -64,10 +65,22 @@ class FakeDeliverySink final : public DeliverySink {
   std::size_t writes = 0;  ///< Number of entries set and removed.
 };
 
+/// Order of the addresses of the routers, which elect the querier. kCrossed: the last router has the
+/// lowest addresses on links with odd numbers.
+enum class Addresses : bool { kSame, kCrossed };
+
+/// A packet to a group. Routers with an interface on `home` reach its source there.
+struct SimPacket {
+  wire::IpAddr group;
+  wire::IpAddr source;
+  table::InterfaceId home = 0;
+  unsigned number = 0;
+};
+
 class SimMulticast : public ipoib::test::SimTime {
  public:
   SimMulticast(std::uint64_t seed, std::size_t routers, table::InterfaceId links,
-               const MembershipConfig& config = {});
+               const MembershipConfig& config = {}, Addresses addresses = Addresses::kSame);
 
   SimHost& add_host(table::InterfaceId link, IpFamily family, wire::MembershipVersion version);
   void run(Duration time);
@@ -75,17 +88,35 @@ class SimMulticast : public ipoib::test::SimTime {
   /// Sends a packet to all nodes on the link except the sender. Each receiver may lose it.
   void transmit(table::InterfaceId link, std::vector<std::byte> packet, const void* sender);
 
+  /// A host on the link, or a router, sends a packet to a group there. Each receiver may lose it.
+  /// Routers forward it as workers do, and report it to their election at the rate of workers.
+  void transmit(table::InterfaceId link, const SimPacket& packet, const void* sender = nullptr);
+  /// Sends packets from hosts on link `home` for a time, one at each interval.
+  void stream(SimPacket packet, Duration interval, Duration time);
+  /// Number of copies of each packet of the group, by its number, that hosts on the link were sent.
+  std::vector<unsigned>& copies(table::InterfaceId link, const wire::IpAddr& group) {
+    return copies_[{link, group}];
+  }
+
   [[nodiscard]] Duration up_to(Duration d);
 
   struct Router final : MulticastSender {
     explicit Router(SimMulticast& w) : sim{w}, control{{}, *this, deliveries} {}
     void send(table::InterfaceId iface, std::vector<std::byte> packet) override;
+    /// `lower`: the sender has a lower link-layer address.
+    void on_packet(table::InterfaceId link, const SimPacket& packet, bool lower);
+    [[nodiscard]] bool has_link(table::InterfaceId link) const { return !no_link.contains(link); }
 
     SimMulticast& sim;
     FakeDeliverySink deliveries;
     MulticastRouter control;
     std::vector<std::uint64_t> sent = std::vector<std::uint64_t>(64);
     bool alive = true;
+    std::set<table::InterfaceId> no_link{};  ///< Links that the router has no interface on.
+    /// Time of the last report by ingress, the interface that leads to the source, group and source.
+    std::map<std::tuple<table::InterfaceId, table::InterfaceId, wire::IpAddr, wire::IpAddr>,
+             TimePoint>
+        reported{};
   };
   /// Returns the address of a router on a link.
   static wire::IpAddr router_address(std::size_t router, table::InterfaceId link, IpFamily family);
@@ -93,6 +124,13 @@ class SimMulticast : public ipoib::test::SimTime {
   std::vector<std::unique_ptr<Router>> routers;
   std::vector<std::unique_ptr<SimHost>> hosts;
   unsigned loss_percent = 0;
+  /// Order of the link-layer addresses of the routers: that of their numbers, or the reverse one.
+  bool last_is_lowest = false;
+
+ private:
+  [[nodiscard]] bool lost();
+
+  std::map<std::pair<table::InterfaceId, wire::IpAddr>, std::vector<unsigned>> copies_;
 };
 
 }  // namespace ipoib::route::test
