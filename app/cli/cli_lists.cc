@@ -139,6 +139,7 @@ Result<Output> show_mroute(const mgmt::NodeFaces& node, const Match& match) {
                          {"SOURCE", "source"},
                          {"IN", "in"},
                          {"OUT", "out"},
+                         {"LEFT TO OTHER", "left_to_other"},
                          {"LOCAL", "local"},
                          {"ORIGIN", "origin"},
                          {"AGE MS", "age_ms"}},

@@ -177,10 +177,17 @@ void add_node(Metrics& metrics, const MetricsSample& s, std::string_view version
       static_cast<double>(s.totals.multicast_routes));
   auto& refused = add_family(metrics, kCounter, "ipoib_membership_refused_total",
                              "Beyond a limit of IGMP and MLD: groups of an interface, groups of a "
-                             "host, sources of a group, messages over the budget of records, and "
-                             "groups without room for their entries.");
+                             "host, sources of a group, messages over the budget of records, "
+                             "groups without room for their entries, and groups without room for "
+                             "an election of their forwarder.");
   for (const auto& [reason, n] : s.totals.membership_refused)
     add_series(refused, {{"reason", std::string{reason}}}, n);
+  auto& changes =
+      add_family(metrics, kCounter, "ipoib_multicast_forwarder_changes_total",
+                 "Times that the node began to forward a group to a link where no other "
+                 "router did, and that it stopped because another router does.");
+  for (const auto& [change, n] : s.totals.forwarder_changes)
+    add_series(changes, {{"change", std::string{change}}}, n);
   add_drops(
       add_family(
           metrics, kCounter, "ipoib_node_drops_total",

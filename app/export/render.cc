@@ -390,6 +390,7 @@ Json to_json(const mgmt::MulticastRouteInfo& route) {
           {"source", route.source ? wire::to_string(*route.source) : ""},
           {"in", route.in},
           {"out", route.out},
+          {"left_to_other", route.left_to_other},
           {"local", route.local},
           {"origin", route.origin},
           {"age_ms", age.count()}};

@@ -131,6 +131,8 @@ struct MulticastRouteInfo {
   std::optional<wire::IpAddr> source;  ///< None: any.
   std::string in;
   std::vector<std::string> out;
+  /// Interfaces with members to which this node leaves it to another router to forward.
+  std::vector<std::string> left_to_other{};
   bool local = false;  ///< This node listens.
   std::string origin;  ///< "static", "learned", "static, learned"; empty: local only.
   Duration age{};

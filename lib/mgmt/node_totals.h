@@ -81,6 +81,8 @@ struct NodeTotals {
   std::size_t multicast_routes = 0;
   /// Refused by limits of IGMP and MLD, of all interfaces. Keys: see MembershipCounters.
   std::map<std::string_view, std::uint64_t> membership_refused;
+  /// For groups that several routers may forward. Keys: see route::ForwarderElectionCounters.
+  std::map<std::string_view, std::uint64_t> forwarder_changes;
   IcmpErrorCounters icmp_errors;
   LatencyTotals latency;
   fwd::Histogram::Counts turn_ns{};  ///< Turns of the management lcore's loop.

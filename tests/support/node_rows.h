@@ -246,6 +246,7 @@ inline void fill(NodeRows& rows) {
                    {},
                    "eth0",
                    {"ib0"},
+                   {"ib1"},
                    true,
                    "static",
                    std::chrono::milliseconds(250)}};

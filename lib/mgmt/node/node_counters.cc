@@ -206,7 +206,8 @@ std::map<std::string_view, std::uint64_t> NodeCounters::membership_refused() con
           {"host_groups", sum.host_groups_refused},
           {"sources", sum.sources_refused},
           {"over_budget", sum.over_budget},
-          {"entries", parts_.multicast->router().table().counters().entries_refused}};
+          {"entries", parts_.multicast->router().table().counters().entries_refused},
+          {"contests", parts_.multicast->router().table().election_counters().refused}};
 }
 
 NodeTotals NodeCounters::totals() const {
@@ -229,6 +230,8 @@ NodeTotals NodeCounters::totals() const {
   for (const auto& [prefix, route] : parts_.routes->routes()) ++t.routes[kind_name(route.kind)];
   t.multicast_routes = parts_.multicast->rows(parts_.now()).size();
   t.membership_refused = membership_refused();
+  const auto& elections = parts_.multicast->router().table().election_counters();
+  t.forwarder_changes = {{"taken_over", elections.taken_over}, {"given_way", elections.given_way}};
   t.icmp_errors = parts_.punt->icmp_counters();
   t.latency = latency();
   parts_.turn_times.histogram().add_to(t.turn_ns);

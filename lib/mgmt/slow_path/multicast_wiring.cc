@@ -120,8 +120,9 @@ std::vector<MulticastRouteInfo> MulticastWiring::rows(TimePoint now) const {
     row.in = interfaces_.name_of(d.in);
     for (const auto& slot : interfaces_) {
       const table::InterfaceId id = slot->control->id();
-      if (id < table::kMaxMulticastInterfaces && (d.out >> id & 1) != 0)
-        row.out.push_back(slot->control->name());
+      if (id >= table::kMaxMulticastInterfaces) continue;
+      if ((d.out >> id & 1) != 0) row.out.push_back(slot->control->name());
+      if ((r.left_to_other >> id & 1) != 0) row.left_to_other.push_back(slot->control->name());
     }
     row.local = d.local;
     row.origin = origin_of(r);

@@ -153,6 +153,7 @@ TEST_F(CliTest, ShowsRowsOrOneObject) {
             "ib0    ipv6              none   listening       0\n");
   EXPECT_EQ(text("show querier eth0"), "none\n");
   EXPECT_EQ(json("show mroute eth0 json").at(0).at("out"), Json{"ib0"});
+  EXPECT_EQ(json("show mroute eth0 json").at(0).at("left_to_other"), Json{"ib1"});
   EXPECT_EQ(json("show mroute ib0 json").size(), 0U);
   EXPECT_EQ(text("show drops"),
             "REASON       WHERE  PACKETS\n"

@@ -22,6 +22,7 @@ struct MetricsTest : testing::Test {
     fill(node.rows);
     node.rows.totals.icmp_errors = {7, 3};
     node.rows.totals.membership_refused = {{"host_groups", 4}, {"over_budget", 0}};
+    node.rows.totals.forwarder_changes = {{"taken_over", 3}};
   }
   [[nodiscard]] Metrics metrics() const {
     return metrics_of(metrics_sample(node.view, node.stats), "dpdk-ipoib 1");
@@ -80,6 +81,7 @@ TEST_F(MetricsTest, NodeHcasAndSubnetAdministration) {
                            "ipoib_routes{kind=\"static\"} 1\n",
                            "ipoib_multicast_routes 1\n",
                            "ipoib_membership_refused_total{reason=\"host_groups\"} 4\n",
+                           "ipoib_multicast_forwarder_changes_total{change=\"taken_over\"} 3\n",
                            "ipoib_membership_refused_total{reason=\"over_budget\"} 0\n",
                            "ipoib_icmp_errors_sent_total 7\n",
                            "ipoib_icmp_errors_suppressed_total 3\n",
