@@ -363,18 +363,19 @@ Status BroadcastMembership::use_found(wire::McMemberRecord& record) const {
 
 void BroadcastMembership::give_reason(std::string reason, State state, TimePoint now) {
   state_ = state;
-  if (reason != reason_) warn(reason, now);
+  if (reason != reason_ || unlogged_) unlogged_ = !warn(reason, now);
   reason_ = std::move(reason);
   owner_.on_membership_changed(now);
 }
 
 /// Logs a message that the SA causes. An SA whose answers differ from one to the next could cause a
-/// line with each of them, for as long as the node runs.
-void BroadcastMembership::warn(std::string_view what, TimePoint now) {
+/// line with each of them, for as long as the node runs. Returns false if the message is suppressed.
+bool BroadcastMembership::warn(std::string_view what, TimePoint now) {
   const auto suppressed = log_limit_.allow(now);
-  if (!suppressed) return;
+  if (!suppressed) return false;
   log(LogArea::kLink, LogLevel::kWarning, "{}: {}{}", config_.name, what,
       *suppressed == 0 ? "" : fmt::format(" ({} messages suppressed)", *suppressed));
+  return true;
 }
 
 /// The backoff counts from the start of the attempt, because the SA client has already spaced the

@@ -94,7 +94,7 @@ class BroadcastMembership {
   void on_forgotten(TimePoint now);
   void try_later(TimePoint now);
   void give_reason(std::string reason, State state, TimePoint now);
-  void warn(std::string_view what, TimePoint now);
+  bool warn(std::string_view what, TimePoint now);
   void left(TimePoint now);
   [[nodiscard]] bool withhold_leave();
   void leave_former(TimePoint now);
@@ -111,6 +111,7 @@ class BroadcastMembership {
   MembershipCheck check_;  ///< In state kMember.
   State state_ = State::kIdle;
   std::string reason_;
+  bool unlogged_ = false;  ///< The line with `reason_` was suppressed: the next attempt repeats it.
   std::uint8_t scope_ = 2;           ///< Scope being tried, or joined.
   bool creating_ = false;            ///< The next request may create the group.
   bool sa_registered_ = false;       ///< The SA may count this port as a member.

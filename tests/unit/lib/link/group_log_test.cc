@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <regex>
 #include <string>
 
@@ -106,6 +107,32 @@ TEST_F(GroupLog, U35_AnSaThatIsWrongForADayFillsNoDisk) {
   EXPECT_LE(lines.n, 24U * 60 + 10);
   EXPECT_GE(lines.n, 24U * 50);
   EXPECT_GT(lines.suppressed, 3000U);
+}
+
+/// Two reasons in turn use up the burst of lines. Then one stays: its line follows with the next
+/// allowed one, although no later attempt has another reason.
+TEST_F(GroupLog, U35_LastingReasonIsLoggedAfterManyOthers) {
+  std::uint16_t joins = 0;
+  std::optional<std::uint16_t> lasting;
+  sim.meddle = [&, this](fabric::ReceivedMad& answer) {
+    if (!is_about_groups(answer)) return true;
+    auto record = record_in(answer);
+    record.mlid.set(lasting.value_or(++joins % 2));
+    write(answer, record);
+    return true;
+  };
+  const auto lines_in = [&](Duration time, const std::string& wanted) {
+    return lines_of(logged([&] { sim.run_for(time); }), wanted);
+  };
+  sim.start();
+  ASSERT_GT(lines_in(20min, "invalid MLID 0x000[01]").suppressed, 10U) << "the burst is used up";
+  // After a line the next one is a minute away, and the next attempt 16 s.
+  for (unsigned i = 0; lines_in(1s, "invalid MLID 0x000[01]").n == 0; ++i) ASSERT_LT(i, 80U);
+  lasting = 0x1234;
+  EXPECT_EQ(lines_in(40s, "invalid MLID 0x1234").n, 0U);
+  EXPECT_EQ(lines_in(40s, "invalid MLID 0x1234").n, 1U);
+  EXPECT_EQ(lines_in(24h, "invalid MLID 0x1234").n, 0U) << "it is said once";
+  EXPECT_NE(sim.link.reason().find("0x1234"), std::string::npos) << sim.link.reason();
 }
 
 /// A question about the membership asks if there is one: the record is read at confirmations.
