@@ -435,6 +435,23 @@ TEST_P(VerbsUdTest, LateCompletionsAreNotOfTheBuffersOfNow) {
   EXPECT_TRUE(talk(*a_, *b_));
 }
 
+TEST_P(VerbsUdTest, LatePacketThatNoWorkerTakesIsCountedAtTheNextRestart) {
+  auto& hardware = *static_cast<VerbsUdQueue&>(*b_->queue).hardware;
+  auto& completions = static_cast<fake_verbs::Cq&>(*hardware.receive_cq).entries;
+  fabric_.fail_receive(IBV_WC_LOC_PROT_ERR, 1);
+  send({payload(60, 1), payload(60, 2)});
+  const auto late = completions.front();
+  EXPECT_EQ(take(b_->receive()).size(), 1U);
+  pass(*b_);
+  fabric_.break_qp(b_->queue->qpn());
+  EXPECT_TRUE(b_->receive().empty());
+  completions = {late};
+  pass(*b_);
+  EXPECT_TRUE(b_->receive().empty());
+  EXPECT_EQ(b_->drops(Drop::kIbQueueState), 1U);
+  EXPECT_TRUE(talk(*a_, *b_));
+}
+
 TEST_P(VerbsUdTest, EventOfTheQueuePairRestartsIt) {
   for (bool cleans : {true, false}) {
     a_->device->cleans_cq = cleans;
