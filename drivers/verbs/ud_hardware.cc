@@ -100,9 +100,7 @@ Status UdHardware::start(UdKeys keys) {
 
 Status UdHardware::restart(UdKeys keys, PortShared& shared) {
   expects_management();
-  // May fail if the queue pair is in error already.
-  static_cast<void>(modify(*qp, IBV_QPS_ERR, {}, 0));
-  drain(shared);  // Before the reset, at which some devices discard completions.
+  stop(shared);  // Before the reset, at which some devices discard completions.
   if (const int error = modify(*qp, IBV_QPS_RESET, {}, 0); error != 0)
     return fail(Errc::kUnavailable, "{}: cannot reset queue pair {:#x}: {}", name_, qp->qp_num,
                 std::strerror(error));
@@ -112,6 +110,12 @@ Status UdHardware::restart(UdKeys keys, PortShared& shared) {
   if (auto started = start(keys); !started) return started;
   receive->fill(shared.memory.map(), true);
   return {};
+}
+
+void UdHardware::stop(PortShared& shared) {
+  // May fail if the queue pair is in error already, or if the device is lost.
+  static_cast<void>(modify(*qp, IBV_QPS_ERR, {}, 0));
+  drain(shared);
 }
 
 void UdHardware::drain(PortShared& shared) {

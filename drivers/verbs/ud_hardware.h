@@ -70,9 +70,9 @@ class UdHardware {
   /// Resets the queue pair and starts it with `keys`, which may be new. Pending packets are lost.
   /// No worker may use it.
   Status restart(UdKeys keys, PortShared& shared);
-  /// Takes the completions that no worker will take: packets that were sent, and packets that were
-  /// received, which count as untaken. No worker may use it.
-  void drain(PortShared& shared);
+  /// Ends sending and receiving, then takes the completions that no worker will take: packets that
+  /// were sent, and packets that were received, which count as untaken. No worker may use it.
+  void stop(PortShared& shared);
   Status set_qkey(std::uint32_t qkey);
   Status attach(const wire::Gid& mgid, std::uint16_t mlid);
   /// Does nothing if the queue pair is not attached.
@@ -94,6 +94,7 @@ class UdHardware {
  private:
   explicit UdHardware(std::string name, std::uint8_t port) : name_{std::move(name)}, port_{port} {}
   Status start(UdKeys keys);
+  void drain(PortShared& shared);
 
   std::set<std::pair<wire::Gid, std::uint16_t>> groups_;
   std::string name_;

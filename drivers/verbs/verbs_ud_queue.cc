@@ -39,7 +39,7 @@ void VerbsUdQueue::publish(UdHardware* hw, Drop absent) noexcept {
 void VerbsUdQueue::end_hardware() {
   expects_management();
   if (hardware) {
-    hardware->drain(shared_);
+    hardware->stop(shared_);
     shared_.unsent.fetch_add(hardware->send->used(), std::memory_order_relaxed);
   }
   hardware.reset();

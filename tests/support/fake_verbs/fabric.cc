@@ -143,6 +143,7 @@ void Fabric::reset() {
   state.cut_lids.clear();
   state.open_lists = 0;
   state.send_counts = {};
+  state.before_destroy_qp = {};
 }
 
 Device& Fabric::add_device(DeviceSetup setup) {
@@ -236,6 +237,12 @@ void Fabric::break_cq(std::uint32_t qpn) {
   State& state = State::get();
   const Lock lock{state.mutex};
   fake_verbs::break_cq(qp_of(state, qpn).recv_cq());
+}
+
+void Fabric::before_destroy_qp(std::function<void()> action) {
+  State& state = State::get();
+  const Lock lock{state.mutex};
+  state.before_destroy_qp = std::move(action);
 }
 
 void Fabric::hold_sends(Device& device, bool hold) {

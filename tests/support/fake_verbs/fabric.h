@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -197,6 +198,9 @@ class Fabric {
   void break_qp(std::uint32_t qpn, ibv_event_type type = IBV_EVENT_QP_FATAL);
   /// Breaks the completion queue of the queue pair's receives.
   void break_cq(std::uint32_t qpn);
+
+  /// Calls `action` once, before the next queue pair is destroyed.
+  void before_destroy_qp(std::function<void()> action);
 
   /// While `hold` is true, sends of the device stay in their queues. False carries them out.
   void hold_sends(Device& device, bool hold);

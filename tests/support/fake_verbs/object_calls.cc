@@ -408,6 +408,7 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* 
 int ibv_destroy_qp(ibv_qp* qp) {
   State& state = State::get();
   const Lock lock{state.mutex};
+  if (const auto action = std::exchange(state.before_destroy_qp, {})) action();
   Qp& own = of(qp);
   if (!own.live) {
     state.violation("a queue pair ended twice");

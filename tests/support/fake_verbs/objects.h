@@ -211,6 +211,7 @@ struct State {
   std::uint32_t next_qpn = 0x48;
   std::uint32_t next_key = 0x1100;
   SendCounts send_counts;
+  std::function<void()> before_destroy_qp;
 
   template <class T>
   T& make(T object) {

@@ -769,6 +769,14 @@ TEST_P(VerbsUdTest, DestroyedQueueLeavesNothing) {
   EXPECT_EQ(a_->hca->drops().get(Drop::kIbTxFlushed), 2U);
 }
 
+/// It is lost at the queue pair, as if it came after the end, and not in a completion queue.
+TEST_P(VerbsUdTest, PacketAtTheEndOfAQueueIsNotAccepted) {
+  fabric_.before_destroy_qp([this] { send({payload(60)}); });
+  b_->hca->destroy_ud_queue(*b_->queue);
+  EXPECT_EQ(fabric_.lost(Lost::kNoQp), 1U);
+  reap();
+}
+
 std::string provider_name(const testing::TestParamInfo<Provider>& provider) {
   return std::string{provider.param.extended ? "Extended" : "Plain"} + "Inline" +
          std::to_string(provider.param.max_inline);
