@@ -126,17 +126,17 @@ void Connections::on_migrated(cm::Handle handle, Connection& c, const fabric::Ah
   c.loaded.reset();
   if (!c.active) return;
   c.migrated_at = now;
-  const auto counters = actions_.info(*c.queue).counters;
-  c.sent_before = counters.tx_messages;
-  c.received_before = counters.rx_messages;
+  c.before.reset();
   settling_.set(handle, c.settles, now + kSettleInterval);
 }
 
-/// True if the peer has sent a message since the last migration, or acknowledged one that was posted
-/// since then. The completion of an earlier message may come late, and its ACK by the former path.
-bool Connections::new_path_works(const Connection& c) const {
+/// True if the peer has sent a message on the new path, or acknowledged one that was posted on it. The
+/// completion of an earlier message may come late, and its ACK by the former path. A worker counts
+/// messages when it polls, so those of the time until the first check may be of the former path, too.
+bool Connections::new_path_works(Connection& c) const {
   const auto counters = actions_.info(*c.queue).counters;
-  return counters.tx_done > c.sent_before || counters.rx_messages > c.received_before;
+  if (!c.before) c.before = {.sent = counters.tx_messages, .received = counters.rx_messages};
+  return counters.tx_done > c.before->sent || counters.rx_messages > c.before->received;
 }
 
 /// Seeks the next path once the peer has sent or acknowledged a message on the new one. A peer that

@@ -194,9 +194,12 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
     TimePoint next_load{};        ///< LAPs before it load no other path.
     TimePoint settles = kNever;   ///< Position in the order of `settling_`.
     TimePoint migrated_at{};      ///< The last time.
-    // Message counts at that time.
-    std::uint64_t sent_before = 0;
-    std::uint64_t received_before = 0;
+    /// Message counts at the first check after that time: what is later is on the new path.
+    struct Before {
+      std::uint64_t sent = 0;
+      std::uint64_t received = 0;
+    };
+    std::optional<Before> before{};
   };
 
   // cm::Consumer.
@@ -278,7 +281,7 @@ class Connections final : public NeighbourPaths, private cm::Consumer {
                       TimePoint now);
   Status load_alternate(Connection& c, const fabric::AlternatePath& alternate);
   void on_migrated(cm::Handle handle, Connection& c, const fabric::AhAttr& path, TimePoint now);
-  [[nodiscard]] bool new_path_works(const Connection& c) const;
+  [[nodiscard]] bool new_path_works(Connection& c) const;
   void settle(cm::Handle handle, TimePoint now);
   /// The fault of an alternate path that the peer names: one between other ports than those of the
   /// connection.

@@ -141,6 +141,19 @@ TEST_F(ConnectionAlternates, C15_AMessageOfThePeerShowsThatItFollowed) {
   connect_by_four_lids();
   migrate(a, sim.now);
   migrate(b, sim.now);
+  sim.run_for(110ms);
+  ++queue(a).info.counters.rx_messages;
+  sim.run_for(110ms);
+  EXPECT_EQ(queue(b).alternates.size(), 2U);
+}
+
+/// The worker polls a message only after the event, which the peer sent on the former path.
+TEST_F(ConnectionAlternates, C15_AnEarlierMessageOfThePeerDoesNotShowThatItFollowed) {
+  connect_by_four_lids();
+  migrate(a, sim.now);
+  ++queue(a).info.counters.rx_messages;
+  sim.run_for(400ms);
+  EXPECT_EQ(queue(b).alternates.size(), 1U) << "it would not follow any more";
   ++queue(a).info.counters.rx_messages;
   sim.run_for(110ms);
   EXPECT_EQ(queue(b).alternates.size(), 2U);
