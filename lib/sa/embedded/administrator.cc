@@ -324,7 +324,7 @@ void Administrator::overhear(const wire::Gid& port, std::uint16_t lid, std::uint
                              TimePoint now) {
   const bool local = port.prefix() == subnet_.config.gid.prefix() && !port.is_multicast();
   if (!local || port.guid() == 0 || !wire::is_unicast_lid(lid)) return;
-  if (!subnet_.ports.overhear(port, lid, now)) return;
+  if (!subnet_.ports.hear(port, lid, now)) return;
   subnet_.ports.add_partition(port, pkey);
   report_events(now);
 }

@@ -61,14 +61,9 @@ bool PortTable::hear(const wire::Gid& gid, std::uint16_t lid, TimePoint now) {
   const Port* port = find(gid);
   const Port* holder = at(lid);
   const bool together = port != nullptr && port == holder;
-  const bool both_new = port == nullptr && holder == nullptr && by_gid_.size() < max_ports_;
+  const bool both_new = port == nullptr && holder == nullptr && by_gid_.size() < max_ports_ / 2;
   if (together || both_new) claim(gid, lid, now);
   return together || both_new;
-}
-
-bool PortTable::overhear(const wire::Gid& gid, std::uint16_t lid, TimePoint now) {
-  if (find(gid) == nullptr && by_gid_.size() >= max_ports_ / 2) return false;
-  return hear(gid, lid, now);
 }
 
 void PortTable::add_partition(const wire::Gid& gid, std::uint16_t pkey) {

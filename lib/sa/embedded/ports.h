@@ -73,13 +73,12 @@ class PortTable {
   /// if any.
   std::optional<wire::Gid> claim(const wire::Gid& gid, std::uint16_t lid, TimePoint now);
 
-  /// Handles a request from `lid` that names `gid` as its source, which may be a third party.
+  /// Handles a packet or query from `lid` that names `gid` as its source, which may be a third party.
   /// Learns the pair if neither is known yet, refreshes it if they belong together. True if they do
-  /// now.
+  /// now. Adds no port to a table that is half full, so that ports that join find places. A pair may be
+  /// forged, but lasts no longer than until the port joins, or another one does from the LID: a GID may
+  /// claim another LID at once, and a port in no group loses its LID.
   bool hear(const wire::Gid& gid, std::uint16_t lid, TimePoint now);
-  /// hear() for a packet that is no request to the administrator. Packets alone fill no more than
-  /// half of the table, so that ports that ask find places.
-  bool overhear(const wire::Gid& gid, std::uint16_t lid, TimePoint now);
 
   void add_partition(const wire::Gid& gid, std::uint16_t pkey);
   /// Takes the MTU code of a known port.

@@ -251,6 +251,34 @@ TEST_F(MembershipTest, BoundsAreNoResources) {
   EXPECT_EQ(sa->counters().refused.at(kNoResources), 3U);
 }
 
+TEST_F(MembershipTest, P15_ForgedQueriesLeaveHalfOfTheTableToPortsThatJoin) {
+  AdministratorConfig config = recorded_config();
+  config.max_ports = 6;
+  restart(config);
+  for (std::uint16_t i = 100; i < 110; ++i) {
+    status(find_member(kBroadcast, port_gid(i)), i);
+    status(find_path(port_gid(i + 10U), kSmGid, 0xffff), static_cast<std::uint16_t>(i + 10));
+  }
+  EXPECT_EQ(sa->ports().size(), 3U);
+  for (std::uint16_t i = 3; i < 6; ++i)
+    EXPECT_EQ(status(join_group(kBroadcast, port_gid(i), 0xffff, 1), i), kOk);
+  EXPECT_EQ(status(join_group(kBroadcast, port_gid(6), 0xffff, 1), 6), kNoResources);
+}
+
+TEST_F(MembershipTest, P15_ForgedQueryHoldsUntilThePortJoins) {
+  status(find_member(kBroadcast, kB), 9);
+  EXPECT_EQ(sa->ports().at(kB).lid, 9);
+  status(find_member(kBroadcast, port_gid(7)), kLidC);
+  EXPECT_EQ(sa->ports().at(port_gid(7)).lid, kLidC);
+  EXPECT_EQ(status(join_group(kBroadcast, kB, 0xffff, 1), kLidB), kOk);
+  EXPECT_EQ(sa->ports().at(kB).lid, kLidB);
+  EXPECT_EQ(status(join_group(kBroadcast, kC, 0xffff, 1), kLidC), kOk);
+  EXPECT_EQ(sa->ports().at(kC).lid, kLidC);
+  EXPECT_EQ(sa->ports().count(port_gid(7)), 0U);
+  status(find_member(kBroadcast, kB), 9);
+  EXPECT_EQ(sa->ports().at(kB).lid, kLidB) << "a query moves no port";
+}
+
 TEST_F(MembershipTest, ForeignPortGidsAreRefused) {
   EXPECT_EQ(status(join_group(kBroadcast, wire::Gid::of(0xfec0ULL << 48, 3), 0xffff, 1), kLidB),
             kBadGid);

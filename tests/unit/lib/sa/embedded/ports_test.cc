@@ -106,14 +106,14 @@ TEST_F(PortTableTest, HearingTeachesNewPortsAndMovesNone) {
   EXPECT_EQ(ports.find(kA)->heard, now);
 }
 
-TEST_F(PortTableTest, PacketsAloneFillHalfOfTheTable) {
-  EXPECT_TRUE(ports.overhear(kA, 5, now));
+TEST_F(PortTableTest, PacketsAndQueriesFillHalfOfTheTable) {
+  EXPECT_TRUE(ports.hear(kA, 5, now));
   expect_at(kA, 5);
-  EXPECT_FALSE(ports.overhear(kB, 6, now)) << "two of four ports are known";
+  EXPECT_FALSE(ports.hear(kB, 6, now)) << "two of four ports are known";
   now += 60s;
-  EXPECT_TRUE(ports.overhear(kA, 5, now)) << "which is no new one";
+  EXPECT_TRUE(ports.hear(kA, 5, now)) << "which is no new one";
   EXPECT_EQ(ports.find(kA)->heard, now);
-  EXPECT_FALSE(ports.overhear(kA, 7, now));
+  EXPECT_FALSE(ports.hear(kA, 7, now));
   EXPECT_EQ(claim(kB, 6), MadStatus::kOk);
 }
 
