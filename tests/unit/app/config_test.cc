@@ -45,6 +45,12 @@ source-check = "loose"
 directed-broadcast = "all-subnets"
 multicast-router = false
 last-member-interval = 1
+query-interval = 60
+query-response-interval = 2.5
+query-robustness = 3
+igmp-version = 2
+mld-version = 1
+max-groups = 512
 
 [[route]]
 to = "0.0.0.0/0"
@@ -203,6 +209,12 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_TRUE(c.ports.at(1).tcp_offload);
   EXPECT_EQ(c.ports[1].ip.source_check, fwd::SourceCheck::kStrict);
   EXPECT_EQ(c.ports.at(0).ip.source_check, fwd::SourceCheck::kOff);
+  EXPECT_EQ(link.ip.query_interval, std::chrono::seconds(60));
+  EXPECT_EQ(link.ip.query_response_interval, std::chrono::milliseconds(2500));
+  EXPECT_EQ(link.ip.query_robustness, 3U);
+  EXPECT_EQ(link.ip.igmp_version, 2U);
+  EXPECT_EQ(link.ip.mld_version, 1U);
+  EXPECT_EQ(link.ip.max_groups, 512U);
   EXPECT_EQ(link.ip.source_check, fwd::SourceCheck::kLoose);
   EXPECT_EQ(link.ip.directed_broadcast, fwd::DirectedBroadcast::kAllSubnets);
   EXPECT_EQ(c.ports.at(0).ip.directed_broadcast, fwd::DirectedBroadcast::kOff);
