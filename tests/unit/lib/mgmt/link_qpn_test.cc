@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,11 +50,11 @@ class LinkQpnTest : public NodeFixture {
     c.links[0].qpn = kQpn;
     return c;
   }
-  /// Starts the node, and returns its log until its links are up.
+  /// Starts the node, and returns its log until its links are up. Throws if there is no node.
   std::string start(const NodeConfig& c) {
     ipoib::test::sim_tsc = 77 * rte_get_tsc_hz();
     wanted.clear();
-    return logged([&] {
+    const std::string log = logged([&] {
       auto made = SteppedNode::create(
           c,
           [this](const HcaConfig& hca, const HcaResources& r) {
@@ -69,6 +70,8 @@ class LinkQpnTest : public NodeFixture {
       pass(*node, 2s);
       for (const LinkInfo& l : node->faces().view.links()) EXPECT_EQ(l.state, "up");
     });
+    if (node == nullptr) throw std::runtime_error{"the node cannot be created"};
+    return log;
   }
   void stop() {
     leave(*node);
