@@ -377,7 +377,7 @@ Punt::KeyUse* Punt::due_of(Use use, std::uint64_t key, std::uint32_t intervals) 
 void Punt::multicast_heard(const Ingress& in, rte_mbuf* m, const table::Delivery& d,
                            const wire::IpAddr& source) noexcept {
   if (spent(in, Budget::kMulticastHeard)) return;
-  const std::uint64_t key = mix(mix(std::uint64_t{in.iface} << 16 | d.in, d.addr), d.source);
+  const std::uint64_t key = mix(mix(std::uint64_t{in.iface} << 16 | d.in, d.addr), source);
   KeyUse* const use = due_of(Use::kHeard, key, limits_.heard_again);
   if (use == nullptr) return;
   const int order = compare_sender(in, m);

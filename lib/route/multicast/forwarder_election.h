@@ -8,16 +8,20 @@
 // for Assert of PIM (RFC 7761 §4.6). A router that stands by takes over after packets that no other
 // router put on the outgoing link. If two forward, the one with the higher link-layer address on the
 // outgoing link gives way at its first packet from the other, so that one goes on.
+//
+// Evidence is of one source, as Assert is of (S,G): another router may forward only some sources, by
+// a static route or for want of a route. Sources without a contest of their own follow the decision
+// of their group.
 #pragma once
 
 #include <array>
 #include <chrono>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,6 +31,9 @@
 #include "lib/wire/ip.h"
 
 namespace ipoib::route {
+
+/// Deliveries that a change of the decisions concerns.
+enum class DecisionChange : std::uint8_t { kNone, kSource, kGroup };
 
 struct ForwarderElectionCounters {
   std::uint64_t taken_over = 0;  ///< Times that this node began to forward what no other forwarded.
@@ -43,10 +50,12 @@ struct ForwardedGroup {
   friend auto operator<=>(const ForwardedGroup&, const ForwardedGroup&) = default;
 };
 
-/// Interfaces have numbers below table::kMaxMulticastInterfaces.
+/// Interfaces have numbers below table::kMaxMulticastInterfaces. A source of all zero stands for those
+/// without a contest of their own.
 class ForwarderElection {
  public:
-  /// `max_contests`: bound of the groups with a state of their own; others follow the querier.
+  /// `max_contests`: bound of the groups, and of the sources of all groups, with a state of their own.
+  /// Sources without room follow their group, and groups the querier.
   explicit ForwarderElection(std::size_t max_contests) : max_contests_{max_contests} {}
 
   /// Sets the outcome of the election of the querier. `forwarded`: the groups that forwards() is
@@ -66,22 +75,28 @@ class ForwarderElection {
   /// The last request on `out` has ended.
   void forget(const wire::IpAddr& group, table::InterfaceId out);
 
-  [[nodiscard]] bool forwards(const ForwardedGroup& g) const;
-  /// True if this node needs to know about the packets of the group that arrive on `in`.
-  [[nodiscard]] bool watches(const ForwardedGroup& g) const;
+  [[nodiscard]] bool forwards(const ForwardedGroup& g, const wire::IpAddr& source) const;
+  /// True if this node needs to know about the packets that arrive on `in`.
+  [[nodiscard]] bool watches(const ForwardedGroup& g, const wire::IpAddr& source) const;
+  /// The sources of the group for which forwards() or watches() differs from those of the group.
+  [[nodiscard]] std::set<wire::IpAddr> sources(const wire::IpAddr& group) const;
+  [[nodiscard]] bool differs(const wire::IpAddr& group, const wire::IpAddr& source) const;
 
-  /// A packet of the group arrived on `in`, the interface that leads to its source; only for groups
-  /// that it watches(). Returns true if forwards() or watches() has changed.
-  [[nodiscard]] bool on_packet(const ForwardedGroup& g, TimePoint now);
+  /// A packet of the group arrived on `in`, the interface that leads to its source; only for sources
+  /// that it watches(). Returns for which deliveries forwards() or watches() has changed.
+  [[nodiscard]] DecisionChange on_packet(const ForwardedGroup& g, const wire::IpAddr& source,
+                                         TimePoint now);
   /// A packet of the group, from a source that `in` leads to, arrived on `out`: another router
   /// forwards it. `lower`: its link-layer address is lower than this node's. Returns as on_packet().
-  [[nodiscard]] bool on_evidence(const ForwardedGroup& g, bool lower, TimePoint now);
+  [[nodiscard]] DecisionChange on_evidence(const ForwardedGroup& g, const wire::IpAddr& source,
+                                           bool lower, TimePoint now);
 
-  /// Returns the groups for which forwards() or watches() has changed.
-  [[nodiscard]] std::set<wire::IpAddr> tick(TimePoint now);
+  /// A group, and the source for which forwards() or watches() has changed; all zero: any may have.
+  using Changed = std::set<std::pair<wire::IpAddr, wire::IpAddr>>;
+  /// Handles up to kChangesAtOnce deadlines that have passed; the next one remains if there are more.
+  [[nodiscard]] Changed tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  [[nodiscard]] std::size_t contests() const { return contests_.size(); }
   [[nodiscard]] const ForwarderElectionCounters& counters() const { return counters_; }
 
   /// Packets are reported at most this long after an earlier report of the same group
@@ -103,20 +118,41 @@ class ForwarderElection {
   static constexpr Duration kAlienTime = std::chrono::seconds(3);
   /// Evidence with a longer pause is of another conflict.
   static constexpr Duration kConflictPause = std::chrono::seconds(60);
+  /// A source without packets for this long has no contest any more.
+  static constexpr Duration kSourceLifetime = std::chrono::seconds(180);
+  /// Sources of a group with contests of their own between two interfaces.
+  static constexpr std::size_t kMaxSources = 256;
+  static constexpr unsigned kChangesAtOnce = 64;
 
  private:
   struct Contest {
     bool forwards = false;
     bool handover = false;             ///< See kHandover.
     bool used = false;                 ///< There were packets in that time.
+    bool probed = false;               ///< It ends unless there is a packet.
     std::optional<TimePoint> heard{};  ///< Latest evidence while this node stands by.
     unsigned unanswered = 0;           ///< Packets since, while this node stands by.
     TimePoint unanswered_since{};      ///< Time of the first of them.
     unsigned conflict = 0;             ///< Evidence while this node forwards.
     TimePoint conflict_since{}, conflict_last{};
-    std::optional<TimePoint> due{};  ///< Its place in due_.
+    /// The source whose packets no other router forwarded, for which this node took over the group.
+    wire::IpAddr taken_over_for{};
+    TimePoint latest{};                   ///< Latest report; of sources.
+    std::optional<TimePoint> decision{};  ///< When a handover ends, or the take-over.
+    std::optional<TimePoint> due{};       ///< Its place in due_.
   };
-  using Contests = std::map<ForwardedGroup, Contest>;
+  /// The contests of a group between two interfaces.
+  struct GroupContests {
+    std::optional<Contest> all{};  ///< For sources without one.
+    std::map<wire::IpAddr, Contest> sources{};
+  };
+  using Contests = std::map<ForwardedGroup, GroupContests>;
+  struct ContestKey {
+    ForwardedGroup g;
+    wire::IpAddr source;  ///< All zero: GroupContests::all.
+
+    friend auto operator<=>(const ContestKey&, const ContestKey&) = default;
+  };
   /// The state of one IP version. Bit i: interface i.
   struct Family {
     std::uint64_t other = 0;    ///< Another router is the querier.
@@ -133,21 +169,34 @@ class ForwarderElection {
   [[nodiscard]] bool contested(const ForwardedGroup& g) const;
   [[nodiscard]] bool unknown(const ForwardedGroup& g) const;
   [[nodiscard]] bool is_querier(const ForwardedGroup& g) const;
-  [[nodiscard]] Contest* contest_of(const ForwardedGroup& g);
-  Contests::iterator erase(Contests::iterator it);
+  template <class Map>
+  [[nodiscard]] static auto* find_in(Map& all, const ContestKey& key);
+  [[nodiscard]] const Contest* find(const ContestKey& key) const;
+  [[nodiscard]] const Contest* deciding(const ForwardedGroup& g, const wire::IpAddr& source) const;
+  [[nodiscard]] bool differs(const ForwardedGroup& g, const wire::IpAddr& source) const;
+  [[nodiscard]] Contest* contest(const ContestKey& key);
+  [[nodiscard]] Contest* contest_of(ContestKey& key);
+  void erase(const ContestKey& key);
+  void erase(Contests::iterator it);
   template <class Predicate>
-  void erase_if(Predicate predicate);
-  void schedule(const ForwardedGroup& g, Contest& c, std::optional<TimePoint> due);
-  void take_over(const ForwardedGroup& g, Contest& c);
-  void give_way(const ForwardedGroup& g, Contest& c, TimePoint now);
-  void stand_by(const ForwardedGroup& g, Contest& c, TimePoint heard);
-  void end_handover(Contests::iterator it);
+  void erase_groups(Predicate predicate);
+  void forget_waiting(table::InterfaceId out, bool v4);
+  void schedule(const ContestKey& key, Contest& c);
+  void reset(const ContestKey& key, Contest& c, const Contest& to);
+  [[nodiscard]] bool other_forwards(const ContestKey& key, TimePoint now) const;
+  [[nodiscard]] DecisionChange take_over(const ContestKey& key, TimePoint now);
+  [[nodiscard]] DecisionChange give_way(const ContestKey& key, Contest& c, TimePoint now);
+  void stand_by(const ContestKey& key, Contest& c, TimePoint now);
+  [[nodiscard]] DecisionChange end_handover(const ContestKey& key, Contest& c);
+  [[nodiscard]] DecisionChange source_silent(const ContestKey& key, Contest& c, TimePoint now);
+  [[nodiscard]] DecisionChange expire(const ContestKey& key, TimePoint now);
 
   const std::size_t max_contests_;
   std::array<Family, 2> families_{};  ///< Indexed by IPv4.
   std::uint64_t deaf_ = 0;            ///< Bit i: set_deaf(i).
   Contests contests_;
-  std::set<std::pair<TimePoint, ForwardedGroup>> due_;
+  std::size_t groups_ = 0, sources_ = 0;  ///< Numbers of contests.
+  std::set<std::pair<TimePoint, ContestKey>> due_;
   ForwarderElectionCounters counters_;
 };
 

@@ -29,7 +29,7 @@ bool same(const table::Delivery& a, const table::Delivery& b) {
 }  // namespace
 
 std::set<IpAddr> MulticastTable::named_sources(const IpAddr& addr, const Group& group) const {
-  std::set<IpAddr> named;
+  std::set<IpAddr> named = election_.sources(addr);
   for (const auto& [iface, filter] : group.filters)
     named.insert(filter.sources.begin(), filter.sources.end());
   for (const auto& [source, until] : group.seen) named.insert(source);
@@ -40,7 +40,7 @@ std::set<IpAddr> MulticastTable::named_sources(const IpAddr& addr, const Group& 
 }
 
 bool MulticastTable::is_named(const IpAddr& addr, const Group& group, const IpAddr& source) const {
-  return group.seen.contains(source) ||
+  return group.seen.contains(source) || election_.differs(addr, source) ||
          std::ranges::any_of(
              group.filters,
              [&](const auto& w) { return std::ranges::binary_search(w.second.sources, source); }) ||
@@ -75,8 +75,8 @@ MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Gr
       // An egress of a static route has no reverse-path check, and no election.
       if ((e.delivery.out & bit(iface)) != 0) continue;
       const ForwardedGroup g{addr, iface, in};
-      if (election_.watches(g)) e.delivery.stands_by = true;
-      if (!election_.forwards(g)) {
+      if (election_.watches(g, source)) e.delivery.stands_by = true;
+      if (!election_.forwards(g, source)) {
         e.left_to_other |= bit(iface);
         continue;
       }
@@ -154,7 +154,7 @@ void MulticastTable::refresh(const IpAddr& addr, TimePoint now) {
   use_room(before, now);
 }
 
-/// Like refresh(), when only `source` was named or forgotten. A group may have thousands of
+/// Like refresh(), when only `source` was named or forgotten, or its decisions have changed. A group may have thousands of
 /// sources.
 void MulticastTable::refresh_source(const IpAddr& addr, const IpAddr& source, TimePoint now) {
   const std::size_t before = entries_;

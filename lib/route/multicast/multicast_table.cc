@@ -62,7 +62,7 @@ std::vector<ForwardedGroup> MulticastTable::forwarded_to(InterfaceId iface, bool
     if (addr.is_v4() != v4 || !group.filters.contains(iface)) continue;
     for (InterfaceId in = 0; in < kMaxInterfaces; ++in)
       if (const ForwardedGroup g{addr, iface, in};
-          in != iface && is_router(in) && election_.forwards(g))
+          in != iface && is_router(in) && election_.forwards(g, kAnySource))
         forwarded.push_back(g);
   }
   return forwarded;
@@ -189,20 +189,22 @@ void MulticastTable::packet_heard(const HeardPacket& packet, TimePoint now) {
   if (it == groups_.end() || packet.in >= kMaxInterfaces || packet.from >= kMaxInterfaces ||
       !is_router(packet.in) || !is_router(packet.from))
     return;
-  bool changed = false;
+  DecisionChange change = DecisionChange::kNone;
   for (const auto& [iface, filter] : it->second.filters) {
     if (!is_router(iface) || !filter.matches(packet.source)) continue;
     const ForwardedGroup g{packet.group, iface, packet.from};
     if (packet.in == packet.from && iface != packet.in)
-      changed |= election_.on_packet(g, now);
+      change = std::max(change, election_.on_packet(g, packet.source, now));
     else if (packet.in != packet.from && iface == packet.in)
-      changed |= election_.on_evidence(g, packet.lower, now);
+      change = std::max(change, election_.on_evidence(g, packet.source, packet.lower, now));
   }
-  if (changed) refresh(packet.group, now);
+  if (change == DecisionChange::kGroup) refresh(packet.group, now);
+  if (change == DecisionChange::kSource) refresh_source(packet.group, packet.source, now);
 }
 
 void MulticastTable::tick(TimePoint now) {
-  for (const IpAddr& group : election_.tick(now)) refresh(group, now);
+  for (const auto& [group, source] : election_.tick(now))
+    source == kAnySource ? refresh(group, now) : refresh_source(group, source, now);
   while (!forget_.empty() && std::get<0>(*forget_.begin()) <= now) {
     const auto [when, group, source] = *forget_.begin();
     forget_.erase(forget_.begin());

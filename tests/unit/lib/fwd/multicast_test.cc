@@ -396,6 +396,28 @@ TEST_P(Multicast, P06_PacketsThatThisNodeStandsByForAreReported) {
   EXPECT_TRUE(heard(punted()).empty()) << "its last hop";
 }
 
+/// Another router may forward only one of the sources, whether they have deliveries of their own or not.
+TEST_P(Multicast, P06_EachSourceThatThisNodeStandsByForIsReported) {
+  for (const table::InterfaceId iface : {kIb0, kIb1}) entries[iface].multicast_router = true;
+  const Stream other{s.group, s.v6 ? "fd00:a::8" : "10.0.0.8", s.routers, s.v6};
+  const auto reported = [&](const char* source) {
+    const auto reports = heard(punted());
+    return reports.size() == 1 && reports[0].message.source == *wire::parse_ip(source);
+  };
+  for (const bool own_delivery : {false, true}) {
+    set_delivery(kIb0, s.group, false, 0, "::", 0, true);
+    if (own_delivery) set_delivery(kIb0, s.group, false, bits({kIb1}), other.source, bits({kIb1}));
+    for (const table::InterfaceId iface : {kIb0, kIb1}) {
+      next_interval();
+      for (const Stream& stream : {s, other}) {
+        feed_link(stream.packet(), iface);
+        const bool forwarded = own_delivery && stream.source == other.source && iface == kIb0;
+        EXPECT_EQ(reported(stream.source), !forwarded) << stream.source;
+      }
+    }
+  }
+}
+
 /// A source that a route to a prefix of groups names must be reported as before.
 TEST_P(Multicast, P06_SourcesOfGroupsThatThisNodeStandsByForAreToldOf) {
   entries[kIb0].multicast_router = true;

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "lib/wire/igmp.h"
+#include "lib/wire/ip_prefix.h"
 #include "tests/support/addresses.h"
 #include "tests/unit/lib/route/sim_multicast.h"
 
@@ -289,6 +290,94 @@ TEST(ForwarderElection, P06_ARouterGivesWayToOneThatDoesNot) {
   EXPECT_EQ(served(2'250, 4'000), 4'000 - 2'250) << "it has ended";
   EXPECT_EQ(outcome(sim, 1, from(IpFamily::kIpv4, 0, 2).group, 4'000).latest_bad, 0U)
       << "another group";
+}
+
+/// When the other router, which has a static multicast route for one source only, begins.
+enum class Begins { kBefore, kDuring, kWhileThisListens };
+
+/// The multicast router is the querier, or stands by for one that forwards nothing.
+void expect_both_sources(IpFamily family, Begins begins, bool last_is_lowest, bool is_querier) {
+  SimMulticast sim{7, is_querier ? 2U : 3U, kLinks};
+  sim.last_is_lowest = last_is_lowest;
+  SimMulticast::Router &gateway = **(sim.routers.end() - 2), &other = *sim.routers.back();
+  if (!is_querier) sim.routers[0]->no_link = {0, 1};
+  for (InterfaceId link = 0; link < kLinks; ++link) other.control.remove_interface(link, sim.now);
+  SimPacket first = from(family, 0), second = first;
+  second.source.bytes[15] = std::byte{9};
+  second.number = 10'000;
+  const auto begin = [&] {
+    ASSERT_TRUE(other.control.add_static(
+        {{first.group, wire::host_len(first.group)}, first.source, 0, {1}}, sim.now));
+  };
+  join(sim, 1, family);
+  sim.run(seconds(10));
+  if (begins != Begins::kDuring) begin();
+  if (begins == Begins::kWhileThisListens)
+    for (InterfaceId link = 0; link < kLinks; ++link) gateway.control.link_down(link, sim.now);
+  for (const SimPacket& packet : {first, second}) sim.stream(packet, milliseconds(10), seconds(60));
+  if (begins == Begins::kWhileThisListens)
+    for (InterfaceId link = 0; link < kLinks; ++link) gateway.control.link_up(link, sim.now);
+  sim.run(seconds(5));
+  if (begins == Begins::kDuring) begin();
+  const auto until = sim.now + seconds(56);
+  while (sim.now < until) {
+    if (begins == Begins::kWhileThisListens) sim.hosts[0]->want(first.group, {true, {}});
+    sim.run(milliseconds(500));
+  }
+  auto& copies = sim.copies(1, first.group);
+  const auto bad = [&](std::size_t begin_at, std::size_t end_at) {
+    return std::count_if(copies.begin() + static_cast<std::ptrdiff_t>(begin_at),
+                         copies.begin() + static_cast<std::ptrdiff_t>(end_at),
+                         [](unsigned n) { return n != 1; });
+  };
+  EXPECT_EQ(bad(1'000, 6'000), 0) << "of the source that the other forwards";
+  EXPECT_EQ(bad(10'500, 16'000), 0) << "of the other source";
+  const bool at_once = is_querier && begins != Begins::kWhileThisListens;
+  if (at_once) {
+    EXPECT_EQ(bad(10'000, 10'500), 0);
+    EXPECT_EQ(gateway.control.table().election_counters().taken_over, 0U);
+  }
+}
+
+// RFC 7761 §4.6 asserts for each source.
+TEST(ForwarderElection, P06_ARouterOfOneSourceLeavesTheOthersToAnother) {
+  for (const IpFamily family : kFamilies)
+    for (const Begins begins : {Begins::kBefore, Begins::kDuring, Begins::kWhileThisListens})
+      for (const bool last_is_lowest : {false, true})
+        for (const bool is_querier : {false, true}) {
+          SCOPED_TRACE(testing::Message() << static_cast<int>(begins) << last_is_lowest
+                                          << is_querier << static_cast<int>(family));
+          expect_both_sources(family, begins, last_is_lowest, is_querier);
+          if (HasFailure()) return;
+        }
+}
+
+// The former forwarder of several sources has ended, and all of them are taken over.
+TEST(ForwarderElection, P06_AllSourcesAreTakenOver) {
+  for (const IpFamily family : kFamilies) {
+    SimMulticast sim{8, 2, kLinks, {}, Addresses::kCrossed};
+    join(sim, 1, family);
+    sim.run(seconds(10));
+    for (unsigned i = 0; i < 5; ++i) {
+      SimPacket packet = from(family, 0);
+      packet.source.bytes[14] = static_cast<std::byte>(i);
+      packet.number = i * 10'000;
+      sim.stream(packet, milliseconds(10) * (i + 1), seconds(40));
+    }
+    sim.run(seconds(10));
+    sim.routers[1]->alive = false;
+    sim.run(seconds(31));
+    auto& copies = sim.copies(1, from(family, 0).group);
+    for (unsigned i = 0; i < 5; ++i) {
+      const std::size_t all = 4'000 / (i + 1);
+      for (std::size_t n = 0; n < all; ++n) {
+        const bool dead = n >= all / 4 && n < all / 4 + all / 8;
+        ASSERT_TRUE(dead ? copies[i * 10'000 + n] <= 1 : copies[i * 10'000 + n] == 1)
+            << i << " " << n;
+      }
+    }
+    EXPECT_EQ(sim.routers[0]->deliveries.entries.size(), 1U) << "of the group alone";
+  }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/addresses.h"
 #include "tests/unit/lib/route/sim_multicast.h"
 
@@ -10,6 +12,7 @@ namespace ipoib::route {
 namespace {
 
 using ipoib::test::ip;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using table::InterfaceId;
 using wire::IpAddr;
@@ -252,17 +255,92 @@ TEST_F(MulticastTableTest, P06_StaticRoutesHaveNoElection) {
   EXPECT_FALSE(sink.lookup(0, kGroup, a).stands_by);
 }
 
+// Another router forwards one of two sources, or a host on both links sends to the wrong one.
+TEST_F(MulticastTableTest, P06_EvidenceOfOneSourceLeavesTheOthersAlone) {
+  t->set_filter(1, kGroup, {true, {}}, now);
+  t->packet_heard({kGroup, a, 1, 0, true}, now);
+  EXPECT_EQ(out(0, a), 0U);
+  EXPECT_TRUE(sink.lookup(0, kGroup, a).stands_by);
+  EXPECT_EQ(out(0, b), 0b010U);
+  EXPECT_FALSE(sink.lookup(0, kGroup, b).stands_by);
+  t->set_filter(1, ip("239.1.1.2"), {true, {}}, now);
+  EXPECT_EQ(out(0, a, "239.1.1.2"), 0b010U) << "it may forward no other group";
+  for (int i = 0; i < 1'000; ++i) {
+    now += milliseconds(300);
+    t->packet_heard({kGroup, a, 0, 0}, now);
+    t->packet_heard({kGroup, a, 1, 0, true}, now);
+    t->tick(now);
+    ASSERT_EQ(out(0, a), 0U);
+    ASSERT_EQ(out(0, b), 0b010U);
+  }
+  t->tick(now + ForwarderElection::kSourceLifetime);
+  EXPECT_EQ(out(0, a), 0b010U) << "it has ended";
+  EXPECT_EQ(sink.entries.size(), 4U);
+  EXPECT_FALSE(t->next_deadline());
+}
+
+TEST_F(MulticastTableTest, P06_ASourceThatNoOtherForwardsIsTakenOverAlone) {
+  t->set_forwarder(1, true, Forwarder::kOther, now);
+  t->set_filter(1, kGroup, {true, {}}, now);
+  now += seconds(10);
+  for (int i = 0; i < 100; ++i) {
+    now += milliseconds(300);
+    t->packet_heard({kGroup, a, 1, 0, true}, now);
+    for (const IpAddr& source : {a, b})
+      if (sink.lookup(0, kGroup, source).stands_by) t->packet_heard({kGroup, source, 0, 0}, now);
+    t->tick(now);
+    ASSERT_EQ(out(0, a), 0U);
+    ASSERT_EQ(out(0, b), i < 4 ? 0U : 0b010U) << i;
+  }
+  EXPECT_EQ(t->election_counters().taken_over, 1U);
+  // The node does not know whether a source that it forwards is silent, and looks for a packet.
+  const auto pass = [&](Duration time) {
+    for (const TimePoint end = now + time; t->next_deadline() && *t->next_deadline() <= end;)
+      t->tick(now = *t->next_deadline());
+  };
+  for (int i = 0; i < 3; ++i) {
+    while (!sink.lookup(0, kGroup, b).stands_by) pass(ForwarderElection::kSourceLifetime);
+    EXPECT_EQ(out(0, b), 0b010U);
+    t->packet_heard({kGroup, b, 0, 0}, now);
+    EXPECT_FALSE(sink.lookup(0, kGroup, b).stands_by);
+  }
+  pass(3 * ForwarderElection::kSourceLifetime);
+  EXPECT_EQ(out(0, b), 0U);
+  EXPECT_EQ(sink.entries.size(), 2U);
+  EXPECT_FALSE(t->next_deadline());
+}
+
+// Beyond the limit, the sources of a group share one contest.
+TEST_F(MulticastTableTest, P06_ForgedSourcesHaveFewEntriesAndEnd) {
+  t->set_filter(1, kGroup, {true, {}}, now);
+  for (std::uint32_t i = 0; i < 10'000; ++i)
+    t->packet_heard({kGroup, IpAddr::v4(0x0a10'0000 + i), 1, 0, true}, now);
+  EXPECT_LE(sink.entries.size(), ForwarderElection::kMaxSources + 2);
+  EXPECT_EQ(t->election_counters().refused, 0U);
+  t->packet_heard({kGroup, a, 0, 0}, now += seconds(2));
+  for (int i = 0; i < 3; ++i) t->packet_heard({kGroup, a, 0, 0}, now += seconds(1));
+  EXPECT_EQ(out(0, a), 0b010U) << "no router forwards the group";
+  while (t->next_deadline()) t->tick(now = std::max(now, *t->next_deadline()));
+  EXPECT_EQ(sink.entries.size(), 2U);
+  t->packet_heard({kGroup, a, 1, 0, true}, now);
+  EXPECT_EQ(out(0, a), 0U);
+  EXPECT_EQ(out(0, b), 0b010U);
+}
+
 TEST_F(MulticastTableTest, P06_ElectionsAreBoundedAndEndWithTheGroup) {
   make({.max_contests = 2});
-  const char* const groups[] = {"239.1.1.1", "239.1.1.2", "239.1.1.3"};
+  const char* const groups[] = {"239.1.1.1", "239.1.1.2", "239.1.1.3", "239.1.1.4", "239.1.1.5"};
   for (const char* group : groups) t->set_filter(1, ip(group), {true, {}}, now);
   for (const char* group : groups) t->packet_heard({ip(group), a, 1, 0, true}, now);
-  EXPECT_EQ(out(0, a, groups[1]), 0U);
-  EXPECT_EQ(out(0, a, groups[2]), 0b010U) << "as the querier";
+  for (const int i : {0, 1}) EXPECT_EQ(out(0, b, groups[i]), 0b010U) << "a source has a contest";
+  for (const int i : {2, 3}) EXPECT_EQ(out(0, b, groups[i]), 0U) << "its group has one";
+  for (const int i : {0, 1, 2, 3}) EXPECT_EQ(out(0, a, groups[i]), 0U);
+  EXPECT_EQ(out(0, a, groups[4]), 0b010U) << "as the querier";
   EXPECT_EQ(t->election_counters().refused, 1U);
   t->set_filter(1, ip(groups[0]), {}, now);
-  t->packet_heard({ip(groups[2]), a, 1, 0, true}, now);
-  EXPECT_EQ(out(0, a, groups[2]), 0U);
+  t->packet_heard({ip(groups[4]), a, 1, 0, true}, now);
+  EXPECT_EQ(out(0, a, groups[4]), 0U);
+  EXPECT_EQ(out(0, b, groups[4]), 0b010U);
   t->packet_heard({ip("239.1.1.9"), a, 1, 0, true}, now);
   t->packet_heard({kGroup, a, 9, 0, true}, now);
   t->packet_heard({kGroup, a, 1, table::kNoInterface, true}, now);
@@ -270,6 +348,45 @@ TEST_F(MulticastTableTest, P06_ElectionsAreBoundedAndEndWithTheGroup) {
   t->remove_interface(1, now);
   EXPECT_TRUE(sink.entries.empty());
   EXPECT_FALSE(t->next_deadline());
+}
+
+TEST_F(MulticastTableTest, P06_NothingIsTakenOverOnALinkThatHearsNoOther) {
+  for (const bool always : {false, true}) {
+    make();
+    sink.entries.clear();
+    t->set_forwarder(1, true, Forwarder::kOther, now);
+    t->set_filter(1, kGroup, {true, {}}, now);
+    now += seconds(10);
+    t->packet_heard({kGroup, a, 0, 0}, now);
+    if (always)
+      t->set_forwarder(1, true, Forwarder::kAlways, now);
+    else
+      t->set_deaf(1, true, now);
+    t->tick(now + seconds(10));
+    EXPECT_EQ(t->election_counters().taken_over, 0U);
+    EXPECT_FALSE(t->next_deadline());
+    t->set_deaf(1, false, now);
+    t->set_forwarder(1, true, Forwarder::kOther, now);
+    t->set_filter(1, ip("239.1.1.2"), {true, {}}, now);
+    EXPECT_EQ(out(0, a, "239.1.1.2"), 0U) << "no outcome";
+  }
+}
+
+// The handovers of all groups of a link end at the same moment.
+TEST_F(MulticastTableTest, P16_ATurnEndsFewContests) {
+  for (std::uint32_t i = 0; i < 1'000; ++i)
+    t->set_filter(1, IpAddr::v4(0xef01'0000 + i), {true, {}}, now);
+  t->set_forwarder(1, true, Forwarder::kOther, now);
+  now += ForwarderElection::kHandover;
+  unsigned turns = 0;
+  for (; t->next_deadline() && *t->next_deadline() <= now; ++turns) {
+    sink.writes = 0;
+    t->tick(now);
+    ASSERT_LE(sink.writes, 2 * ForwarderElection::kChangesAtOnce);
+  }
+  EXPECT_GE(turns, 2'000U / ForwarderElection::kChangesAtOnce);
+  for (std::uint32_t i = 0; i < 1'000; ++i)
+    EXPECT_EQ(sink.lookup(0, IpAddr::v4(0xef01'0000 + i), a).out, 0U);
 }
 
 TEST_F(MulticastTableTest, WrongStaticRoutesAreRefused) {

@@ -163,7 +163,7 @@ void SimMulticast::Router::on_packet(InterfaceId link, const SimPacket& packet, 
   const bool forwards = evidence && (d.from_reverse_path >> link & 1U) != 0;
   if (forwards || d.stands_by) {
     const auto [last, first] =
-        reported.try_emplace({link, packet.home, packet.group, d.source}, sim.now);
+        reported.try_emplace({link, packet.home, packet.group, packet.source}, sim.now);
     if (first || sim.now - last->second >= ForwarderElection::kReportInterval) {
       last->second = sim.now;
       const HeardPacket heard{packet.group, packet.source, link, packet.home, lower};
