@@ -122,7 +122,7 @@ Punt::Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, Neighb
       interval_tsc_{rte_get_tsc_hz() * config.punt.interval_us / 1'000'000},
       of_interface_(config.interfaces.size() + 1),
       factor_{secret_seed() | 1},
-      keys_(static_cast<std::size_t>(Use::kCount) << kKeyBits) {
+      keys_((static_cast<std::size_t>(Use::kHeard) + kHeardKeys) << kKeyBits) {
   const auto set = [&](Budget budget, std::uint32_t limit) {
     limit_[static_cast<std::size_t>(budget)] =
         std::max(limit / std::min(config.workers, limits_.max_parts), 1U);
@@ -136,9 +136,10 @@ Punt::Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, Neighb
   set(Budget::kTooBig, limits_.too_big);
   set(Budget::kMulticastUnknown, limits_.multicast);
   set(Budget::kRedirectWanted, limits_.redirect);
-  set(Budget::kMulticastHeard, limits_.heard);
   set(Budget::kKnownArp, limits_.known_arp);
   set(Budget::kKnownNd, limits_.known_nd);
+  // One worker may receive the groups of all interfaces.
+  limit_[static_cast<std::size_t>(Budget::kMulticastHeard)] = limits_.heard;
   // No other worker and no management lcore shares this work.
   limit_[static_cast<std::size_t>(Budget::kAnswer)] = limits_.answers;
 }
@@ -366,19 +367,25 @@ int Punt::compare_sender(const Ingress& in, rte_mbuf* m) const noexcept {
   return fabric::meta_of(m).rx.src_qpn < entry.ud_queues.front()->qpn() ? -1 : 1;
 }
 
-/// Returns the entry of a key that has not been used for so many intervals; null: it has, or another
-/// key has used the entry in this interval. Keys that share an entry take turns.
-Punt::KeyUse* Punt::due_of(Use use, std::uint64_t key, std::uint32_t intervals) noexcept {
-  KeyUse& entry = keys_[static_cast<std::size_t>(use) << kKeyBits | key >> (64 - kKeyBits)];
-  const std::uint32_t age = interval_ - entry.interval;
-  return age < (entry.key == key ? intervals : 1) ? nullptr : &entry;
+/// Returns the entry of a key that is due for a report, or one for it; null: the key is not due, or the
+/// keys that share its place have used all in the latest intervals. The key that was reported longest
+/// ago leaves its entry to another, so that they take turns.
+Punt::KeyUse* Punt::heard_due(std::uint64_t key) noexcept {
+  const std::size_t table = static_cast<std::size_t>(Use::kHeard) << kKeyBits;
+  const std::span keys{&keys_[table + (key >> (64 - kKeyBits)) * kHeardKeys], kHeardKeys};
+  const auto age = [this](const KeyUse& entry) { return interval_ - entry.interval; };
+  for (KeyUse& entry : keys)
+    if (entry.key == key && entry.used != 0)
+      return age(entry) >= limits_.heard_again ? &entry : nullptr;
+  KeyUse& oldest = *std::ranges::max_element(keys, {}, age);
+  return age(oldest) >= std::max(limits_.heard_again / 8, 1U) ? &oldest : nullptr;
 }
 
 void Punt::multicast_heard(const Ingress& in, rte_mbuf* m, const table::Delivery& d,
                            const wire::IpAddr& source) noexcept {
   if (spent(in, Budget::kMulticastHeard)) return;
   const std::uint64_t key = mix(mix(std::uint64_t{in.iface} << 16 | d.in, d.addr), source);
-  KeyUse* const use = due_of(Use::kHeard, key, limits_.heard_again);
+  KeyUse* const use = heard_due(key);
   if (use == nullptr) return;
   const int order = compare_sender(in, m);
   if (order == 0) return;  // own packet, returned by the link

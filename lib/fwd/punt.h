@@ -137,11 +137,13 @@ class Punt {
     std::uint32_t used = 0;
   };
   static constexpr unsigned kKeyBits = 12;
+  /// Keys that share a place in the table of Use::kHeard, which is the last one.
+  static constexpr std::size_t kHeardKeys = 4;
 
   [[nodiscard]] std::uint64_t mix(std::uint64_t seed, const wire::IpAddr& addr) const noexcept;
   void begin_interval(std::uint64_t tsc) noexcept;
   [[nodiscard]] KeyUse& use_of(Use use, std::uint64_t key, std::uint32_t intervals) noexcept;
-  [[nodiscard]] KeyUse* due_of(Use use, std::uint64_t key, std::uint32_t intervals) noexcept;
+  [[nodiscard]] KeyUse* heard_due(std::uint64_t key) noexcept;
   [[nodiscard]] static Budget budget_of(Kind kind) noexcept { return static_cast<Budget>(kind); }
   [[nodiscard]] std::uint32_t& used(const Ingress& in, Budget budget) noexcept;
   /// This worker's part of a limit.

@@ -178,10 +178,12 @@ struct PuntLimits {
   std::uint32_t redirect_again = 10;    ///< Intervals until a flow's sender gets another redirect.
   std::uint32_t multicast = 128;        ///< Reports of sources of groups.
   std::uint32_t multicast_again = 100;  ///< Intervals until a source is reported again.
-  std::uint32_t heard = 1024;           ///< Reports for the election of forwarders of groups.
-  /// Intervals until the packets of a delivery that arrive on one interface are reported again. With
+  /// Reports of each worker for the election of forwarders: in heard_again intervals, one of each of
+  /// 4,096 groups on each of two interfaces.
+  std::uint32_t heard = 1536;
+  /// Intervals until the packets of a source that arrive on one interface are reported again. With
   /// one more, they are at most route::ForwarderElection::kReportInterval.
-  std::uint32_t heard_again = 4;
+  std::uint32_t heard_again = 9;
 };
 
 /// The queues of one interface that a worker polls and sends to. No other worker uses them.

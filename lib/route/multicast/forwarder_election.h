@@ -99,9 +99,9 @@ class ForwarderElection {
 
   [[nodiscard]] const ForwarderElectionCounters& counters() const { return counters_; }
 
-  /// Packets are reported at most this long after an earlier report of the same group
+  /// Packets are reported at most this long after an earlier report of the same source
   /// (fwd::PuntLimits::heard_again), so evidence answers packets for this long.
-  static constexpr Duration kReportInterval = std::chrono::milliseconds(500);
+  static constexpr Duration kReportInterval = std::chrono::seconds(1);
   /// Time from the first packet that no router forwards to the take-over.
   static constexpr Duration kUnanswered = std::chrono::seconds(1);
   /// Unanswered packets in a row that a router needs to replace one that it has heard, so that a

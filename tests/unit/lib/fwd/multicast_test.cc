@@ -492,6 +492,29 @@ TEST_P(Multicast, P06_ReportsSayWhetherTheOtherForwarderHasTheLowerAddress) {
   EXPECT_EQ(lower(), std::nullopt) << "own packet";
 }
 
+/// An interface takes so many groups. Those that share a place in the table take turns.
+TEST_P(Multicast, P06_ReportsOf4096SourcesAreOnTime) {
+  entries[kIb0].multicast_router = true;
+  set_delivery(kIb0, s.group, false, 0, "::", 0, true);
+  std::set<wire::IpAddr> reported;
+  std::size_t reports = 0;
+  for (std::uint32_t interval = 0; interval < configs[0].punt.heard_again; ++interval) {
+    worker().iterate(rte_rdtsc() + ++hours_ * 3'600 * rte_get_tsc_hz());
+    for (int i = 0; i < 4'096; ++i) {
+      const std::string source =
+          s.v6 ? "fd00:a::1:" + std::to_string(i)
+               : "10.0." + std::to_string(i / 16) + "." + std::to_string(i % 16 + 100);
+      feed_link(Stream{s.group, source.c_str(), s.routers, s.v6}.packet());
+      for (const Punted& p : heard(punted())) {
+        reported.insert(p.message.source);
+        ++reports;
+      }
+    }
+  }
+  EXPECT_EQ(reported.size(), 4'096U);
+  EXPECT_LE(reports, 4'096U * 11 / 10) << "most of them once";
+}
+
 /// Any number of groups, and groups that share a place in the table of reports, have their limit.
 TEST_P(SourceLimits, P06_ReportsOfForwardersHaveALimit) {
   entries[kIb0].multicast_router = true;
