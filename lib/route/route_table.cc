@@ -2,7 +2,9 @@
 #include "lib/route/route_table.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "lib/base/log.h"
 #include "lib/wire/ip_prefix.h"
 #include "lib/wire/subnet_anycast.h"
 
@@ -42,7 +44,15 @@ Status RouteTable::insert(const IpPrefix& prefix, Route route) {
     if (it->second.kind == RouteKind::kRedirect) std::erase(redirects_, prefix);
   }
   it->second = std::move(route);
-  return update_net_broadcasts(prefix);
+  update_net_broadcasts(prefix);
+  return {};
+}
+
+void RouteTable::erase(Routes::const_iterator it) {
+  const IpPrefix prefix = it->first;
+  sink_.remove_prefix(prefix);
+  routes_.erase(it);
+  update_net_broadcasts(prefix);
 }
 
 Status RouteTable::insert_shared(const IpPrefix& prefix, RouteKind kind, NextHopKind hop,
@@ -62,24 +72,22 @@ Status RouteTable::add_network(table::InterfaceId iface, const IpPrefix& address
   if (auto s = insert_shared(net, RouteKind::kConnected, NextHopKind::kConnected, iface); !s)
     return s;
   connected_[net] = iface;
-  if (auto s = update_net_broadcasts(net); !s) return s;
+  update_net_broadcasts(net);
+  if (const auto whole = wire::subnetted_net(net)) update_net_broadcast(*whole);
   const auto broadcast = wire::directed_broadcast(address);
   if (!broadcast) {
     if (net.addr.is_v4()) remove_broadcasts(net);
     return {};
   }
   if (auto s = insert_broadcast(*broadcast, net, iface); !s) return s;
-  if (auto s = insert_broadcast(net.addr, net, table::kNoInterface); !s) return s;
-  return add_subnet(iface, net);
+  return insert_broadcast(net.addr, net, table::kNoInterface);
 }
 
 /// Hosts have both addresses of the IPv4 network, which may be broadcast addresses of larger ones.
 void RouteTable::remove_broadcasts(const IpPrefix& network) {
   for (const std::uint32_t i : {0U, 1U}) {
     const auto it = routes_.find(host_prefix(IpAddr::v4(network.addr.v4_host() + i)));
-    if (it == routes_.end() || it->second.kind != RouteKind::kBroadcast) continue;
-    sink_.remove_prefix(it->first);
-    routes_.erase(it);
+    if (it != routes_.end() && it->second.kind == RouteKind::kBroadcast) erase(it);
   }
 }
 
@@ -97,27 +105,6 @@ Status RouteTable::insert_broadcast(const IpAddr& addr, const IpPrefix& network,
                 Route{RouteKind::kBroadcast, connected_.at(network), {}, *index});
 }
 
-/// Adds the broadcast address of the classful net that the network is a subnet of.
-Status RouteTable::add_subnet(table::InterfaceId iface, const IpPrefix& network) {
-  const auto prefix = wire::subnetted_net(network);
-  if (!prefix) return {};
-  Net net{wire::directed_broadcast(*prefix)->v4_host(), {}, table::kNextHopNone};
-  const auto it = nets_.find(*prefix);
-  if (it != nets_.end()) net = it->second;
-  if (!net.interfaces.insert(iface).second) return {};
-  const auto next_hop = next_hops_.use_broadcast(net.interfaces);
-  if (!next_hop) return tl::make_unexpected(next_hop.error());
-  net.next_hop = *next_hop;
-  if (auto s = update_net_broadcast(*prefix, net); !s) {
-    next_hops_.release_broadcast(*next_hop, net.interfaces.size());
-    return s;
-  }
-  if (it != nets_.end())
-    next_hops_.release_broadcast(it->second.next_hop, it->second.interfaces.size());
-  nets_.insert_or_assign(*prefix, std::move(net));
-  return {};
-}
-
 /// True if a connected network, or a route to a part of the net, has the net's broadcast address:
 /// there it may be a host's, or mean other hosts.
 bool RouteTable::is_of_a_part(const IpAddr& broadcast, const IpPrefix& net) const {
@@ -129,32 +116,66 @@ bool RouteTable::is_of_a_part(const IpAddr& broadcast, const IpPrefix& net) cons
   return false;
 }
 
-/// Adds the broadcast address of the net to the routes or removes it, by the other routes.
-Status RouteTable::update_net_broadcast(const IpPrefix& prefix, const Net& net) {
-  const IpAddr broadcast = IpAddr::v4(net.broadcast);
-  const IpPrefix host = host_prefix(broadcast);
-  const auto it = routes_.find(host);
-  const bool present = it != routes_.end() && it->second.kind == RouteKind::kNetBroadcast;
-  if (!is_of_a_part(broadcast, prefix)) {
-    if (present && it->second.next_hop == net.next_hop) return {};
-    if (auto s = sink_.set_prefix(host, net.next_hop); !s) return s;
-    routes_.insert_or_assign(
-        host, Route{RouteKind::kNetBroadcast, table::kNoInterface, {}, net.next_hop});
-  } else if (present) {
-    sink_.remove_prefix(host);
-    routes_.erase(it);
+/// The interfaces that broadcasts to all subnets of the net may leave by.
+RouteTable::Interfaces RouteTable::broadcast_interfaces(const IpPrefix& net) const {
+  Interfaces found;
+  if (is_of_a_part(*wire::directed_broadcast(net), net)) return found;
+  for (const auto& [network, iface] : connected_)
+    if (wire::subnetted_net(network) == net) found.insert(iface);
+  return found;
+}
+
+/// Adds the route to the broadcast address of the net, or replaces that route.
+Result<table::NextHopIndex> RouteTable::set_net_broadcast(const IpPrefix& host,
+                                                          const Interfaces& interfaces) {
+  const auto next_hop = next_hops_.use_broadcast(interfaces);
+  if (!next_hop) return next_hop;
+  if (auto s = sink_.set_prefix(host, *next_hop); !s) {
+    next_hops_.release_broadcast(*next_hop, interfaces.size());
+    return tl::make_unexpected(s.error());
   }
-  return {};
+  routes_.insert_or_assign(host,
+                           Route{RouteKind::kNetBroadcast, table::kNoInterface, {}, *next_hop});
+  return next_hop;
+}
+
+/// Adds, changes or removes the broadcast address of the net. Without room for it, its packets follow
+/// the other routes.
+void RouteTable::update_net_broadcast(const IpPrefix& net) {
+  const auto it = nets_.find(net);
+  const Net old = it != nets_.end() ? it->second : Net{};
+  Interfaces interfaces = broadcast_interfaces(net);
+  if (interfaces == old.interfaces) return;
+  const IpPrefix host = host_prefix(*wire::directed_broadcast(net));
+  Result<table::NextHopIndex> next_hop = table::kNextHopNone;
+  if (!interfaces.empty()) next_hop = set_net_broadcast(host, interfaces);
+  if (!next_hop)
+    log(LogArea::kRoute, LogLevel::kErr, "broadcasts to all subnets of {} are not known: {}",
+        wire::to_string(net), next_hop.error().what);
+  if (next_hop && !interfaces.empty())
+    nets_[net] = Net{std::move(interfaces), *next_hop};
+  else
+    remove_net_broadcast(net, host);
+  if (!old.interfaces.empty()) next_hops_.release_broadcast(old.next_hop, old.interfaces.size());
+}
+
+/// A configured route may have replaced that to the broadcast address.
+void RouteTable::remove_net_broadcast(const IpPrefix& net, const IpPrefix& host) {
+  nets_.erase(net);
+  const auto it = routes_.find(host);
+  if (it == routes_.end() || it->second.kind != RouteKind::kNetBroadcast) return;
+  sink_.remove_prefix(host);
+  routes_.erase(it);
 }
 
 /// A route to the prefix was added or removed.
-Status RouteTable::update_net_broadcasts(const IpPrefix& changed) {
-  if (nets_.empty() || !changed.addr.is_v4() || changed.len == 0) return {};
-  const std::uint32_t addr = changed.addr.v4_host();
-  for (const auto& [prefix, net] : nets_)
-    if ((addr ^ net.broadcast) >> (32 - changed.len) == 0)
-      if (auto s = update_net_broadcast(prefix, net); !s) return s;
-  return {};
+void RouteTable::update_net_broadcasts(const IpPrefix& changed) {
+  std::set<IpPrefix> nets;
+  for (const auto& [network, iface] : connected_)
+    if (const auto net = wire::subnetted_net(network);
+        net && wire::contains(changed, *wire::directed_broadcast(*net)))
+      nets.insert(*net);
+  for (const IpPrefix& net : nets) update_net_broadcast(net);
 }
 
 Status RouteTable::add_local(table::InterfaceId iface, const IpPrefix& address) {
@@ -186,8 +207,7 @@ void RouteTable::remove_local(table::InterfaceId iface, const IpPrefix& address)
     const auto it = routes_.find(host);
     if (it == routes_.end() || it->second.kind != RouteKind::kLocal || it->second.iface != iface)
       continue;
-    sink_.remove_prefix(host);
-    routes_.erase(it);
+    erase(it);
   }
 }
 
@@ -338,11 +358,10 @@ Status RouteTable::remove(const IpPrefix& to) {
       route.kind == RouteKind::kNetBroadcast || route.kind == RouteKind::kConnected)
     return fail(Errc::kRefused, "the route to {} is a connected route and cannot be removed",
                 wire::to_string(net));
-  sink_.remove_prefix(net);
-  routes_.erase(it);
+  erase(it);
   if (route.kind == RouteKind::kRedirect) std::erase(redirects_, net);
   next_hops_.release(route.next_hop);
-  return update_net_broadcasts(net);
+  return {};
 }
 
 Result<table::NextHopIndex> RouteTable::connected_to(table::InterfaceId iface) {

@@ -45,9 +45,9 @@ class RouteTable {
   /// Adds the network of an address and its broadcast addresses: all ones behind the prefix, and
   /// the obsolete form, all zeros (RFC 1812 §4.2.3.1), unless a longer connected network has the
   /// address. If the network is a subnet of a classful net,
-  /// the broadcast address of that is added too, unless this node knows better: a connected network
-  /// or a route to a part of the net has the address. kExists if the network is connected to another
-  /// interface.
+  /// the broadcast address of that is added too, unless this node knows better (a connected network
+  /// or a route to a part of the net has the address) or has no room for it, which is logged.
+  /// kExists if the network is connected to another interface.
   Status add_network(table::InterfaceId iface, const wire::IpPrefix& address);
   /// Adds an address of this node, and for an IPv6 network also the one of any router on it
   /// (RFC 4291 §2.6.1). Repeating it is harmless. kExists if another interface has the address.
@@ -108,16 +108,18 @@ class RouteTable {
   static constexpr std::size_t kMaxRedirects = 1024;
 
  private:
-  /// A classful net of which connected networks are subnets.
+  using Routes = std::map<wire::IpPrefix, Route>;
+  using Networks = std::map<wire::IpPrefix, table::InterfaceId>;
+  using Interfaces = std::set<table::InterfaceId>;
+
+  /// A classful net whose broadcast address is a route.
   struct Net {
-    std::uint32_t broadcast;                  ///< Host order.
-    std::set<table::InterfaceId> interfaces;  ///< They have a subnet.
+    Interfaces interfaces{};
     table::NextHopIndex next_hop = table::kNextHopNone;
   };
 
-  using Networks = std::map<wire::IpPrefix, table::InterfaceId>;
-
   Status insert(const wire::IpPrefix& prefix, Route route);
+  void erase(Routes::const_iterator it);
   Status insert_via(const wire::IpPrefix& net, RouteKind kind,
                     const std::vector<NextHops::Gateway>& gateways);
   Status set_local(table::InterfaceId iface, const wire::IpPrefix& address, table::NextHopKind hop);
@@ -127,11 +129,14 @@ class RouteTable {
                           table::InterfaceId out);
   void remove_broadcasts(const wire::IpPrefix& network);
   [[nodiscard]] Networks::const_iterator longest_network(const wire::IpAddr& addr) const;
-  Status add_subnet(table::InterfaceId iface, const wire::IpPrefix& network);
   [[nodiscard]] bool is_taken(const wire::IpPrefix& prefix) const;
   [[nodiscard]] bool is_of_a_part(const wire::IpAddr& broadcast, const wire::IpPrefix& net) const;
-  Status update_net_broadcast(const wire::IpPrefix& prefix, const Net& net);
-  Status update_net_broadcasts(const wire::IpPrefix& changed);
+  [[nodiscard]] Interfaces broadcast_interfaces(const wire::IpPrefix& net) const;
+  Result<table::NextHopIndex> set_net_broadcast(const wire::IpPrefix& host,
+                                                const Interfaces& interfaces);
+  void remove_net_broadcast(const wire::IpPrefix& net, const wire::IpPrefix& host);
+  void update_net_broadcast(const wire::IpPrefix& net);
+  void update_net_broadcasts(const wire::IpPrefix& changed);
   Result<table::NextHopIndex> connected_to(table::InterfaceId iface);
   [[nodiscard]] Result<table::InterfaceId> interface_towards(const wire::IpAddr& gateway,
                                                              table::InterfaceId iface) const;
@@ -140,7 +145,7 @@ class RouteTable {
 
   RouteSink& sink_;
   NextHops next_hops_;
-  std::map<wire::IpPrefix, Route> routes_;
+  Routes routes_;
   Networks connected_;                    ///< A few.
   std::map<wire::IpPrefix, Net> nets_;    ///< The key is the net; a few.
   std::deque<wire::IpPrefix> redirects_;  ///< Oldest first.

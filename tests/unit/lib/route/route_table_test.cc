@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/support/addresses.h"
+#include "tests/support/logged.h"
 
 namespace ipoib::route {
 namespace {
@@ -23,7 +24,7 @@ using table::NextHopKind;
 /// The tables as a worker sees them.
 struct FakePrefixSink : RouteSink {
   Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) override {
-    if (full) return fail(Errc::kNoResources, "full");
+    if (full || refused.contains(prefix)) return fail(Errc::kNoResources, "full");
     prefixes[prefix] = next_hop;
     return {};
   }
@@ -65,6 +66,7 @@ struct FakePrefixSink : RouteSink {
   std::map<table::NextHopIndex, NextHop> hops;
   std::set<std::pair<table::InterfaceId, wire::IpAddr>> gateways;
   bool full = false;
+  std::set<wire::IpPrefix> refused;  ///< There is no room for them.
   std::uint64_t moment = 0;
 };
 
@@ -231,6 +233,53 @@ TEST_F(NetBroadcasts, U03_ARouteToAPartOfTheNetKnowsBetter) {
   EXPECT_EQ(table.add_blackhole(prefix(kBroadcast)).error().code, Errc::kExists);
   ASSERT_TRUE(table.remove(prefix(kBroadcast)));
   EXPECT_EQ(interfaces(kBroadcast), (Interfaces{2, 3}));
+}
+
+// The broadcast address is the least of what needs the room: addresses and routes do without it.
+TEST_F(NetBroadcasts, U03_NoRoomForABroadcastCostsNoRoute) {
+  sink.refused.insert(prefix(kBroadcast));
+  const auto log = logged([&] { add(2, "10.1.2.1/24"); });
+  EXPECT_NE(log.find("10.0.0.0/8"), std::string::npos) << log;
+  EXPECT_EQ(sink.lookup("10.1.2.1/32").kind, NextHopKind::kLocal);
+  EXPECT_EQ(sink.lookup("10.1.2.255/32").kind, NextHopKind::kBroadcast);
+  EXPECT_EQ(sink.lookup(kBroadcast), NextHop{});
+
+  const char* whole = "10.0.0.0/8";
+  EXPECT_TRUE(table.add_static(prefix(whole), {ip("10.1.2.9")}));
+  EXPECT_EQ(sink.lookup(whole).kind, NextHopKind::kGateway);
+  EXPECT_EQ(sink.gateways.size(), 1U) << "the route has its gateway";
+  EXPECT_TRUE(table.remove(prefix(whole)));
+  EXPECT_EQ(sink.lookup(whole), NextHop{});
+  EXPECT_TRUE(sink.gateways.empty());
+
+  sink.refused.clear();
+  ASSERT_TRUE(table.add_network(2, prefix("10.1.2.1/24")));
+  EXPECT_EQ(interfaces(kBroadcast), Interfaces{2}) << "there is room now";
+
+  const char* part = "10.255.0.0/16";
+  ASSERT_TRUE(table.add_static(prefix(part), {ip("10.1.2.9")}));
+  EXPECT_EQ(sink.lookup(kBroadcast), NextHop{});
+  sink.refused.insert(prefix(kBroadcast));
+  ASSERT_TRUE(table.remove(prefix(part)));
+  EXPECT_EQ(sink.lookup(part), NextHop{});
+  EXPECT_TRUE(sink.gateways.empty()) << "the route and its gateway are gone together";
+
+  // A change fails, so that the route with the old interfaces may not stay.
+  sink.refused.clear();
+  ASSERT_TRUE(table.add_network(2, prefix("10.1.2.1/24")));
+  sink.refused.insert(prefix(kBroadcast));
+  add(3, "10.1.3.1/24");
+  EXPECT_EQ(sink.lookup("10.1.3.1/32").kind, NextHopKind::kLocal);
+  EXPECT_EQ(sink.lookup(kBroadcast), NextHop{});
+}
+
+// An own address, as a route, says more of the address than the classes do, until it goes.
+TEST_F(NetBroadcasts, U03_AnOwnAddressThatGoesLeavesTheBroadcast) {
+  add(2, "10.1.2.1/24");
+  ASSERT_TRUE(table.add_local(3, prefix("10.255.255.255/32")));
+  EXPECT_EQ(sink.lookup(kBroadcast).kind, NextHopKind::kLocal);
+  table.remove_local(3, prefix("10.255.255.255/32"));
+  EXPECT_EQ(interfaces(kBroadcast), Interfaces{2});
 }
 
 TEST_F(NetBroadcasts, U03_NumbersAreUsedAgain) {
