@@ -14,6 +14,10 @@
 
 namespace ipoib::fabric {
 
+/// The way of a packet that has waited for its neighbour: by the routes; or, as a copy for one
+/// interface, to its destination there or to the all-routers group there, regardless of the routes.
+enum class Onward : std::uint8_t { kByRoute, kOnInterface, kToRouters };
+
 /// The field has three uses: `rx` until the packet is routed, `held` while it waits for its
 /// neighbour, `tx` when it is sent.
 struct PacketMeta {
@@ -29,9 +33,9 @@ struct PacketMeta {
   struct Held {
     std::uint16_t in_iface;   ///< Ingress interface; set by the worker that punts the packet.
     std::uint16_t out_iface;  ///< Egress interface; set by the management lcore.
-    bool to_routers;  ///< Copy of a multicast packet to the all-routers group; set by the worker.
-    bool few;         ///< Few packets of its sender were held; set by the management lcore.
-    bool neighbour;   ///< Its sender is a neighbour that this node needs; set by the worker.
+    Onward onward;            ///< Set by the worker.
+    bool few;                 ///< Few packets of its sender were held; set by the management lcore.
+    bool neighbour;  ///< Its sender is a neighbour that this node needs; set by the worker.
     std::uint32_t link_sender;  ///< Digest of its sender's link-layer address; set by the worker.
   };
   struct Tx {

@@ -307,19 +307,19 @@ bool Punt::may_want(const Ingress& in, rte_mbuf* m, std::uint64_t link_sender,
 }
 
 void Punt::neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
-                            const wire::IpAddr& addr, bool to_routers) noexcept {
+                            const wire::IpAddr& addr, fabric::Onward onward) noexcept {
   if (!take(Use::kWanted, mix(out_iface, addr), limits_.neighbour_per_key))
     return drop(in, m, Drop::kNeighbourPending);
   const bool own = in.iface == table::kNoInterface;
-  // Copies of packets to groups have no header of their link in front of them.
-  const bool on_link = !own && !to_routers && !wire::is_multicast(addr);
+  // Copies have no header of their link in front of them.
+  const bool on_link = !own && onward == fabric::Onward::kByRoute;
   const bool neighbour = own || (on_link && is_of_neighbour(in, m));
   const std::uint64_t link_sender =
       mix(in.iface, on_link ? link_sender_of(interfaces_[in.iface], m) : ip_sender(m));
   if (!may_want(in, m, link_sender, neighbour)) return drop(in, m, Drop::kPuntRateLimited);
   fabric::meta_of(m).held = {.in_iface = in.iface,
                              .out_iface = table::kNoInterface,
-                             .to_routers = to_routers,
+                             .onward = onward,
                              .few = false,
                              .neighbour = neighbour,
                              .link_sender = static_cast<std::uint32_t>(link_sender >> 32)};

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "lib/base/counters.h"
+#include "lib/fabric/packet_meta.h"
 #include "lib/fwd/answers/neighbour_answers.h"
 #include "lib/fwd/burst.h"
 #include "lib/fwd/worker_config.h"
@@ -59,7 +60,8 @@ class Punt {
   /// `speaker`: the target of a neighbour advertisement, the source of another message.
   void nd(const Ingress& in, rte_mbuf* m, bool group, const wire::IpAddr& speaker) noexcept;
   void neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
-                        const wire::IpAddr& addr, bool to_routers = false) noexcept;
+                        const wire::IpAddr& addr,
+                        fabric::Onward onward = fabric::Onward::kByRoute) noexcept;
   /// `error`: for the sender of the packet.
   void icmp_error(const Ingress& in, rte_mbuf* m, Drop reason,
                   const wire::IcmpError& error) noexcept;

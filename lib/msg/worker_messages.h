@@ -19,10 +19,9 @@ namespace ipoib::msg {
 struct Up {
   enum class Kind : std::uint8_t {
     kNeighbourWanted,  ///< addr (unicast or group) on iface must be resolved. mbuf starts at the IP
-                       ///< header and waits; its TTL is already decremented. Send it with
-                       ///< Down::kSendRouted, or with kSendOnInterface if its destination is a
-                       ///< group or link-local. PacketMeta::held is filled except out_iface; if
-                       ///< its to_routers is set, send with kSendToRouters.
+                       ///< header and waits; its TTL is already decremented. PacketMeta::held is
+                       ///< filled except out_iface; its `onward` says which message sends it then:
+                       ///< Down::kSendRouted, kSendOnInterface or kSendToRouters.
     kArp,              ///< mbuf starts at the ARP or RARP header (distinguished by opcode);
                        ///< PacketMeta::rx is filled; iface is the ingress.
     kLocal,            ///< mbuf starts at the IP header of either version, checked and trimmed to

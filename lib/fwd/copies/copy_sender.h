@@ -53,7 +53,7 @@ class CopySender {
     if (!c_.interfaces[iface].is_up()) return bin_.add(m, Drop::kLinkDown);
     table::Neighbour* const routers = c_.neighbours->lookup(iface, V::kAllRouters);
     if (routers == nullptr || routers->state == table::NeighbourState::kIncomplete)
-      return c_.punt.neighbour_wanted(in_, m, iface, V::kAllRouters, true);
+      return c_.punt.neighbour_wanted(in_, m, iface, V::kAllRouters, fabric::Onward::kToRouters);
     if (routers->state != table::NeighbourState::kValid) return bin_.add(m, Drop::kGroupAbsent);
     push(m, routers);
   }
@@ -93,7 +93,7 @@ class CopySender {
     table::Neighbour* const neighbour = c_.neighbours->lookup(iface, to);
     likely = neighbour != nullptr ? c_.neighbours->index_of(*neighbour) : table::kNoNeighbour;
     if (neighbour == nullptr || neighbour->state == table::NeighbourState::kIncomplete)
-      return c_.punt.neighbour_wanted(in_, m, iface, to);
+      return c_.punt.neighbour_wanted(in_, m, iface, to, fabric::Onward::kOnInterface);
     const bool group = wire::is_multicast(to);
     if (neighbour->state != table::NeighbourState::kValid)
       return bin_.add(m, group ? Drop::kGroupAbsent : Drop::kNeighbourFailed);

@@ -30,6 +30,15 @@ bool is_of_link(const wire::IpAddr& to) {
   return wire::is_multicast(to) || wire::is_link_local6(to);
 }
 
+msg::Down::Kind kind_of(fabric::Onward onward) {
+  switch (onward) {
+    case fabric::Onward::kByRoute: break;
+    case fabric::Onward::kOnInterface: return msg::Down::Kind::kSendOnInterface;
+    case fabric::Onward::kToRouters: return msg::Down::Kind::kSendToRouters;
+  }
+  return msg::Down::Kind::kSendRouted;
+}
+
 /// Octets that an mbuf of the pool has after its headroom.
 std::size_t room_of(rte_mempool* pool) {
   return rte_pktmbuf_data_room_size(pool) - std::size_t{RTE_PKTMBUF_HEADROOM};
@@ -99,16 +108,9 @@ void Injector::give_to_worker(rte_mbuf* m, const InterfaceSlot* by) {
 
 void Injector::send_held(rte_mbuf* m) {
   expects_management();
-  using Kind = msg::Down::Kind;
   const auto held = fabric::meta_of(m).held;
-  const InterfaceSlot& egress = *interfaces_.find(held.out_iface);
-  // The route to a broadcast address may name several interfaces, and each has a copy.
-  const wire::IpAddr to = destination_of(m);
-  const bool of_link = is_of_link(to) || link::is_broadcast(egress.control->addresses(), to);
-  const Kind kind = held.to_routers ? Kind::kSendToRouters
-                    : of_link       ? Kind::kSendOnInterface
-                                    : Kind::kSendRouted;
-  workers_.send(egress.owner(), send_message(kind, held.out_iface, m, held.in_iface));
+  workers_.send(interfaces_.find(held.out_iface)->owner(),
+                send_message(kind_of(held.onward), held.out_iface, m, held.in_iface));
 }
 
 /// Returns null and counts a drop if there are no mbufs.

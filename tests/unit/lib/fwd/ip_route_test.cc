@@ -736,6 +736,7 @@ TEST_F(NetBroadcasts, U03_AnInterfaceThatCannotSendCostsTheOthersNothing) {
   EXPECT_EQ(wanted.message.iface, kIb0);
   EXPECT_EQ(wanted.message.addr, wire::IpAddr::v4(addr(kAll)));
   EXPECT_EQ(wanted.bytes, forwarded(packet));
+  EXPECT_EQ(wanted.held.onward, fabric::Onward::kOnInterface);
   set_neighbour(2, ib_neighbour(kIb0, kAll, 3, 0xff'ffff));
   send_on_interface(wanted.bytes, kIb0);
   loop();

@@ -642,7 +642,7 @@ TEST_P(Multicast, M05_CopiesWaitForTheAllRoutersGroup) {
   EXPECT_EQ(wanted.message.kind, Up::Kind::kNeighbourWanted);
   EXPECT_EQ(wanted.message.addr, *wire::parse_ip(s.routers));
   EXPECT_EQ(wanted.message.iface, kIb0);
-  EXPECT_TRUE(wanted.held.to_routers);
+  EXPECT_EQ(wanted.held.onward, fabric::Onward::kToRouters);
   EXPECT_EQ(wanted.bytes, s.packet());
 
   join(kIb0, s.routers, kRoutersAh);

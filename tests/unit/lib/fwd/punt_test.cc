@@ -102,10 +102,11 @@ class PuntTest : public WorkerFixture {
     punt_->neighbour_wanted(in_, mbuf(Ip4{}.bytes()), iface, wire::IpAddr::v4(addr(address)));
   }
   /// A packet of that source in a frame of that MAC address, for host `to` of ib0.
-  void want_from(std::string_view source, std::uint8_t from, std::uint32_t to) {
+  void want_from(std::string_view source, std::uint8_t from, std::uint32_t to,
+                 fabric::Onward onward = fabric::Onward::kByRoute) {
     rte_mbuf* const m = mbuf(ethernet(mac(0xa0), mac(from), 0x0800, Ip4{.src = source}.bytes()));
     rte_pktmbuf_adj(m, RTE_ETHER_HDR_LEN);
-    punt_->neighbour_wanted(in_, m, kIb0, wire::IpAddr::v4(0x0a00'0000 + to));
+    punt_->neighbour_wanted(in_, m, kIb0, wire::IpAddr::v4(0x0a00'0000 + to), onward);
   }
   void next_interval() { punt_->begin_loop(now_ += rte_get_tsc_hz() / 1000); }
   std::uint64_t lost(Drop reason) { return counters_.drops.get(reason); }
@@ -378,6 +379,23 @@ TEST_F(PuntTest, P16_ForgedMacAddressesLeaveAQuarterToNeighbours) {
   EXPECT_EQ(punted().size(), 0U) << "in its name";
   want_from("192.168.1.9", 0x09, 201);
   EXPECT_EQ(punted().size(), 1U);
+}
+
+/// The octets in front of a copy are those of an earlier packet in its mbuf.
+TEST_F(PuntTest, U03_CopiesHaveNoLinkSender) {
+  know_at(0x09, "192.168.1.9");
+  std::vector<std::uint32_t> senders;
+  for (const std::uint8_t before : {std::uint8_t{0x09}, std::uint8_t{0x66}}) {
+    for (const auto onward : {fabric::Onward::kOnInterface, fabric::Onward::kByRoute}) {
+      want_from("192.168.1.9", before, static_cast<std::uint32_t>(senders.size()), onward);
+      const Punted wanted = only_punted("");
+      EXPECT_EQ(wanted.held.neighbour, onward == fabric::Onward::kByRoute && before == 0x09);
+      EXPECT_EQ(wanted.held.onward, onward);
+      senders.push_back(wanted.held.link_sender);
+    }
+  }
+  EXPECT_EQ(senders[0], senders[2]) << "the IP sender's";
+  EXPECT_NE(senders[1], senders[3]) << "that of the frame";
 }
 
 /// A storm on one interface takes half of a budget, and one on a second interface half of the rest.

@@ -170,7 +170,8 @@ TEST_F(PuntTest, MembershipMessagesFromAnOwnAddressAreMartian) {
 // These packets of this node itself have waited for their neighbour until it failed.
 TEST_F(PuntTest, OwnPacketsThatWaitedInVainAreCountedAndToldToNobody) {
   for (rte_mbuf* m : {packet("192.168.1.1", "192.168.1.9"), packet("fd00:1::1", "fd00:1::9")}) {
-    fabric::meta_of(m).held = {table::kNoInterface, table::kNoInterface, false, false, false, 0};
+    fabric::meta_of(m).held = {
+        table::kNoInterface, table::kNoInterface, fabric::Onward::kByRoute, false, false, 0};
     handle(Kind::kNeighbourWanted, 0, m);
     control_.held.clear();
     punt_->drop_held(m, Drop::kNeighbourFailed, true);
