@@ -19,15 +19,17 @@ struct OwnAddress {
   const std::string* name;
   std::string path;
   const toml::source_region* at;
+  bool all_subnets;  ///< Its interface lets broadcasts to all subnets out.
 };
 
 template <class Entry>
 void collect_addresses(const std::vector<Placed<Entry>>& entries, std::vector<OwnAddress>& own) {
   for (const auto& e : entries) {
     if (!e.good("address")) continue;
+    const bool all_subnets = e.value.ip.directed_broadcast == fwd::DirectedBroadcast::kAllSubnets;
     for (std::size_t i = 0; i < e.value.addresses.size(); ++i)
-      own.push_back(
-          {e.value.addresses[i], &e.value.name, e.path + ".address", &e.at("address", i)});
+      own.push_back({e.value.addresses[i], &e.value.name, e.path + ".address", &e.at("address", i),
+                     all_subnets});
   }
 }
 
@@ -168,7 +170,7 @@ std::set<wire::IpPrefix> prefixes_of(const std::vector<OwnAddress>& own) {
       prefixes.insert(wire::host_prefix(network));
     if (const auto broadcast = wire::directed_broadcast(a.prefix))
       prefixes.insert(wire::host_prefix(*broadcast));
-    const auto net_broadcast = wire::net_broadcast(a.prefix);
+    const auto net_broadcast = a.all_subnets ? wire::net_broadcast(a.prefix) : std::nullopt;
     const auto has_it = [&](const OwnAddress& other) {
       return wire::contains(other.prefix, *net_broadcast);
     };

@@ -243,8 +243,7 @@ template <class V>
     return nullptr;
   }
   // Management makes a broadcast address a neighbour, with the link-layer address of all hosts.
-  const bool broadcast = hop.kind == NextHopKind::kBroadcast &&
-                         may_broadcast(c, in, hop.iface, DirectedBroadcast::kSubnet);
+  const bool broadcast = hop.kind == NextHopKind::kBroadcast && may_broadcast(c, in, hop.iface);
   if (broadcast) hop.kind = NextHopKind::kConnected;
   if (hop.kind != NextHopKind::kConnected && hop.kind != NextHopKind::kGateway) {
     not_forwarded<V>(c, in, m, hop, bin);

@@ -121,7 +121,7 @@ RouteTable::Interfaces RouteTable::broadcast_interfaces(const IpPrefix& net) con
   Interfaces found;
   if (is_of_a_part(*wire::directed_broadcast(net), net)) return found;
   for (const auto& [network, iface] : connected_)
-    if (wire::subnetted_net(network) == net) found.insert(iface);
+    if (all_subnets_.contains(iface) && wire::subnetted_net(network) == net) found.insert(iface);
   return found;
 }
 
@@ -170,12 +170,24 @@ void RouteTable::remove_net_broadcast(const IpPrefix& net, const IpPrefix& host)
 
 /// A route to the prefix was added or removed.
 void RouteTable::update_net_broadcasts(const IpPrefix& changed) {
+  if (all_subnets_.empty() && nets_.empty()) return;
   std::set<IpPrefix> nets;
   for (const auto& [network, iface] : connected_)
     if (const auto net = wire::subnetted_net(network);
         net && wire::contains(changed, *wire::directed_broadcast(*net)))
       nets.insert(*net);
   for (const IpPrefix& net : nets) update_net_broadcast(net);
+}
+
+void RouteTable::set_all_subnets(table::InterfaceId iface, bool on) {
+  if (on ? all_subnets_.insert(iface).second : all_subnets_.erase(iface) != 0)
+    update_net_broadcasts({IpAddr::v4(0), 0});
+}
+
+bool RouteTable::is_broadcast(const IpAddr& addr) const {
+  const auto it = routes_.find(host_prefix(addr));
+  return it != routes_.end() &&
+         (it->second.kind == RouteKind::kBroadcast || it->second.kind == RouteKind::kNetBroadcast);
 }
 
 Status RouteTable::add_local(table::InterfaceId iface, const IpPrefix& address) {

@@ -20,7 +20,7 @@ namespace ipoib::route {
 enum class RouteKind : std::uint8_t {
   kLocal,
   kBroadcast,
-  kNetBroadcast,  ///< Broadcast address of a classful net with connected subnets.
+  kNetBroadcast,  ///< Broadcast address of a classful net: see RouteTable::set_all_subnets().
   kConnected,
   kStatic,
   kBlackhole,
@@ -44,10 +44,7 @@ class RouteTable {
 
   /// Adds the network of an address and its broadcast addresses: all ones behind the prefix, and
   /// the obsolete form, all zeros (RFC 1812 §4.2.3.1), unless a longer connected network has the
-  /// address. If the network is a subnet of a classful net,
-  /// the broadcast address of that is added too, unless this node knows better (a connected network
-  /// or a route to a part of the net has the address) or has no room for it, which is logged.
-  /// kExists if the network is connected to another interface.
+  /// address. kExists if the network is connected to another interface.
   Status add_network(table::InterfaceId iface, const wire::IpPrefix& address);
   /// Adds an address of this node, and for an IPv6 network also the one of any router on it
   /// (RFC 4291 §2.6.1). Repeating it is harmless. kExists if another interface has the address.
@@ -58,6 +55,15 @@ class RouteTable {
   void remove_local(table::InterfaceId iface, const wire::IpPrefix& address);
   /// Adds network and address.
   Status add_address(table::InterfaceId iface, const wire::IpPrefix& address);
+
+  /// Lets broadcasts to all subnets of a classful net leave by the interface if it has a subnet of the
+  /// net, or no more. The broadcast address of a net with such interfaces is a route, unless this node
+  /// knows better (a connected network or a route to a part of the net has the address) or has no room
+  /// for it, which is logged. Without that route, packets to the address follow the others.
+  void set_all_subnets(table::InterfaceId iface, bool on);
+  /// True if packets to the address are for all hosts of a connected network, or of all subnets of a
+  /// net.
+  [[nodiscard]] bool is_broadcast(const wire::IpAddr& addr) const;
 
   /// Gateways must lie in a connected network, of `iface` if that is given, and not be own or
   /// broadcast addresses; at most kMaxPaths. A link-local gateway is on `iface`, which it needs. A
@@ -147,6 +153,7 @@ class RouteTable {
   NextHops next_hops_;
   Routes routes_;
   Networks connected_;                    ///< A few.
+  Interfaces all_subnets_;                ///< Set by set_all_subnets().
   std::map<wire::IpPrefix, Net> nets_;    ///< The key is the net; a few.
   std::deque<wire::IpPrefix> redirects_;  ///< Oldest first.
 };

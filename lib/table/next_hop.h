@@ -23,8 +23,8 @@ enum class NextHopKind : std::uint8_t {
   kBroadcast,  ///< A broadcast address of an own prefix: all ones behind the prefix, on `iface`; all
                ///< zeros, which no packet leaves for, without an interface; or all ones behind the
                ///< classful net of prefixes, its subnets: `neighbour` is the number of the first of
-               ///< several kBroadcast slots, one for each interface with a subnet; a kNone slot
-               ///< ends them.
+               ///< several kBroadcast slots, one for each interface that packets to all subnets
+               ///< leave by; a kNone slot ends them.
   kConnected,    ///< On `iface`: the destination itself is the neighbour.
   kGateway,      ///< Through `neighbour` on `iface`.
   kBlackhole,    ///< Dropped silently.

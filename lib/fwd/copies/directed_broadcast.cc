@@ -10,22 +10,26 @@ using table::InterfaceId;
 using table::NextHop;
 using table::NextHopIndex;
 
+/// Broadcasts never return to their own link, and answers of this node to forged sources are none.
+bool is_other(const Context& c, const Ingress& in, InterfaceId out) noexcept {
+  return out < c.interfaces.size() && in.iface != out && in.iface != table::kNoInterface;
+}
+
 /// Returns the next interface that gets the broadcast, or kNoInterface. `slot` moves behind it.
 InterfaceId next_egress(const Context& c, const Ingress& in, NextHopIndex& slot) noexcept {
   while (slot < table::kMaxNextHops) {
     const NextHop hop = c.next_hops.get(slot++);
     if (hop.kind != table::NextHopKind::kBroadcast) break;
-    if (may_broadcast(c, in, hop.iface, DirectedBroadcast::kAllSubnets)) return hop.iface;
+    if (is_other(c, in, hop.iface)) return hop.iface;
   }
   return table::kNoInterface;
 }
 
 }  // namespace
 
-bool may_broadcast(const Context& c, const Ingress& in, InterfaceId out,
-                   DirectedBroadcast least) noexcept {
-  return out < c.interfaces.size() && in.iface != out && in.iface != table::kNoInterface &&
-         c.interfaces[out].directed_broadcast.load(std::memory_order_relaxed) >= least;
+bool may_broadcast(const Context& c, const Ingress& in, InterfaceId out) noexcept {
+  return is_other(c, in, out) && c.interfaces[out].directed_broadcast.load(
+                                     std::memory_order_relaxed) != DirectedBroadcast::kOff;
 }
 
 bool is_within_limit(Context& c, const Ingress& in, const wire::IpAddr& source,

@@ -159,7 +159,16 @@ Status add_address(route::RouteTable& routes, table::InterfaceId iface, const wi
   return routes.suspend_local(iface, a);
 }
 
+template <class Entry>
+Status set_directed_broadcasts(NodeControl& control, const std::vector<Entry>& entries) {
+  for (const Entry& e : entries)
+    if (auto s = control.set_directed_broadcast(e.name, e.ip.directed_broadcast); !s) return s;
+  return {};
+}
+
 Status add_routes(NodeParts& parts, NodeControl& control) {
+  if (auto s = set_directed_broadcasts(control, parts.config.ports); !s) return s;
+  if (auto s = set_directed_broadcasts(control, parts.config.links); !s) return s;
   for (const auto& slot : parts.interfaces)
     for (const wire::IpPrefix& a : slot->control->addresses())
       if (auto s = add_address(*parts.routes, slot->control->id(), a); !s) return s;
@@ -397,6 +406,7 @@ void NodeBuilder::create_routing() {
       *parts_.tables.next_hops, parts_.tables.own_addresses, *parts_.tables.rcu);
   parts_.routes = std::make_unique<route::RouteTable>(*parts_.route_writer);
   parts_.neighbours->set_routes(*parts_.routes);
+  parts_.punt->set_routes(*parts_.routes);
   parts_.multicast =
       std::make_unique<MulticastWiring>(parts_.interfaces, parts_.workers, *parts_.injector);
   parts_.addresses =
@@ -539,7 +549,6 @@ Status NodeBuilder::create_workers() {
     e.max_segments = p->device().capabilities().max_segments;
     e.tcp_offload = parts_.config.ports[i].tcp_offload;
     e.source_check = parts_.config.ports[i].ip.source_check;
-    e.directed_broadcast = parts_.config.ports[i].ip.directed_broadcast;
   }
   for (std::size_t i = 0; i < parts_.links.size(); ++i) {
     const auto& l = parts_.links[i];
@@ -553,7 +562,6 @@ Status NodeBuilder::create_workers() {
     e.set_gid(l->port().gid());
     e.copy_to_routers = parts_.config.links[i].copy_to_routers;
     e.source_check = parts_.config.links[i].ip.source_check;
-    e.directed_broadcast = parts_.config.links[i].ip.directed_broadcast;
   }
   for (unsigned i = 0; i < parts_.config.worker.count; ++i) {
     auto channel = WorkerChannel::create(i, socket_of(i), object_name(""));

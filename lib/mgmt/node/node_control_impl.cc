@@ -107,8 +107,9 @@ Status NodeControlImpl::set_directed_broadcast(std::string_view name,
   parts_.loop->expects_own_lcore();
   const InterfaceSlot* slot = parts_.interfaces.find(name);
   if (slot == nullptr) return no_interface(name);
-  parts_.tables.entries[slot->control->id()].directed_broadcast.store(which,
-                                                                      std::memory_order_relaxed);
+  const table::InterfaceId id = slot->control->id();
+  parts_.tables.entries[id].directed_broadcast.store(which, std::memory_order_relaxed);
+  parts_.routes->set_all_subnets(id, which == fwd::DirectedBroadcast::kAllSubnets);
   ip_config_of(parts_.config, name).directed_broadcast = which;
   return {};
 }

@@ -39,7 +39,7 @@ void IcmpErrors::send(std::span<const std::byte> offending, const wire::IpAddr& 
                       InterfaceSlot* in, const wire::IcmpError& error, TimePoint now) {
   expects_management();
   if (const auto ip = wire::read<wire::Ipv4Hdr>(offending);
-      ip && ip->version() == 4 && interfaces_.is_broadcast(wire::IpAddr::v4(ip->dst.host()))) {
+      ip && ip->version() == 4 && routes_->is_broadcast(wire::IpAddr::v4(ip->dst.host()))) {
     ++counters_.suppressed;
     return;
   }

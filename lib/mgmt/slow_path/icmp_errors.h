@@ -15,6 +15,7 @@
 #include "lib/mgmt/worker/injector.h"
 #include "lib/route/icmp/icmp.h"
 #include "lib/route/icmp/icmp_limiter.h"
+#include "lib/route/route_table.h"
 
 struct rte_mbuf;
 
@@ -27,10 +28,13 @@ class IcmpErrors {
   IcmpErrors(const InterfaceTable& interfaces, Injector& injector)
       : interfaces_{interfaces}, injector_{injector} {}
 
+  /// Sets the routes, which outlive the last call of send().
+  void set_routes(const route::RouteTable& routes) { routes_ = &routes; }
+
   /// Sends the error to the sender of `offending`. `in`: null for a packet of this node.
   void send(rte_mbuf* offending, InterfaceSlot* in, const wire::IcmpError& error, TimePoint now);
-  /// Sends the error to `sender`, the source of `offending`; none if that is a broadcast
-  /// (RFC 1812 §4.3.2.7).
+  /// Sends the error to `sender`, the source of `offending`; none if the routes make
+  /// its destination a broadcast address (RFC 1812 §4.3.2.7).
   void send(std::span<const std::byte> offending, const wire::IpAddr& sender, InterfaceSlot* in,
             const wire::IcmpError& error, TimePoint now);
   /// Notifies the sender of a better first hop on its own link. Source: RFC 1812 §5.2.7.2,
@@ -52,6 +56,7 @@ class IcmpErrors {
 
   const InterfaceTable& interfaces_;
   Injector& injector_;
+  const route::RouteTable* routes_ = nullptr;
   route::IcmpLimiter limiter4_{secret_seed()};
   route::IcmpLimiter limiter6_{secret_seed()};
   IcmpErrorCounters counters_;

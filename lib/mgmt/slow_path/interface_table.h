@@ -13,7 +13,6 @@
 
 #include "lib/base/counters.h"
 #include "lib/link/interface.h"
-#include "lib/link/ip/address_class.h"
 
 namespace ipoib::mgmt {
 
@@ -77,16 +76,6 @@ class InterfaceTable {
   [[nodiscard]] bool has(const wire::IpAddr& addr) const {
     return std::any_of(slots_.begin(), slots_.end(),
                        [&](const auto& slot) { return slot->has(addr); });
-  }
-  /// True if packets to `addr` are for all hosts of a link, or of all subnets of a net.
-  [[nodiscard]] bool is_broadcast(const wire::IpAddr& addr) const {
-    std::vector<wire::IpPrefix> own;
-    for (const auto& slot : slots_) {
-      own.insert(own.end(), slot->usable.begin(), slot->usable.end());
-      const auto& configured = slot->control->addresses();
-      own.insert(own.end(), configured.begin(), configured.end());
-    }
-    return link::is_broadcast(own, addr);
   }
   [[nodiscard]] auto begin() const { return slots_.begin(); }
   [[nodiscard]] auto end() const { return slots_.end(); }

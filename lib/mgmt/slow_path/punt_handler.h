@@ -49,6 +49,8 @@ class PuntHandler final : route::FragmentSink {
 
   /// Sets the receiver of IGMP and MLD, which outlives the last call of handle().
   void set_multicast(route::MulticastRouter& router) { multicast_ = &router; }
+  /// Sets the routes, which outlive the last call of handle() and drop_held().
+  void set_routes(const route::RouteTable& routes) { errors_.set_routes(routes); }
   /// Sets the time for everything that is handled until the next call.
   void set_now(TimePoint now) { now_ = now; }
 

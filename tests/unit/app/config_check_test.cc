@@ -73,15 +73,27 @@ const std::vector<Case> kCases = {
       "t.toml:19:16: route-table.max-networks: invalid value 131073, allowed: integer 64-131072"}},
     {"routes_beyond_the_table",
      "[route-table]\nmax-prefixes = 64\nmax-prefixes6 = 64\n" + routes(57),
-     {"t.toml:185:6: route.to: no room for this prefix, allowed: 55 IPv4 routes, because "
-      "route-table.max-prefixes is 64 and the addresses of the node need 9"}},
+     {"t.toml:188:6: route.to: no room for this prefix, allowed: 56 IPv4 routes, because "
+      "route-table.max-prefixes is 64 and the addresses of the node need 8"}},
+    {"routes_beyond_the_table_with_broadcasts_to_all_subnets",
+     "[port.eth1]\ndevice = \"net_tap1\"\naddress = [\"10.1.0.1/24\"]\n"
+     "directed-broadcast = \"all-subnets\"\n"
+     "[route-table]\nmax-prefixes = 64\nmax-prefixes6 = 64\n" +
+         routes(52),
+     {"t.toml:177:6: route.to: no room for this prefix, allowed: 51 IPv4 routes, because "
+      "route-table.max-prefixes is 64 and the addresses of the node need 13"}},
     // 10.255.255.255 is a host's address then, and not that of all subnets of 10.0.0.0/8.
     {"routes_beyond_the_table_of_a_net_with_a_host",
-     "[port.eth1]\ndevice = \"net_tap1\"\naddress = [\"10.255.255.254/31\"]\n"
+     "[port.eth1]\ndevice = \"net_tap1\"\naddress = [\"10.1.0.1/24\", \"10.255.255.254/31\"]\n"
+     "directed-broadcast = \"all-subnets\"\n"
      "[route-table]\nmax-prefixes = 64\nmax-prefixes6 = 64\n" +
-         routes(57),
-     {"t.toml:185:6: route.to: no room for this prefix, allowed: 54 IPv4 routes, because "
-      "route-table.max-prefixes is 64 and the addresses of the node need 10"}},
+         routes(52),
+     {"t.toml:174:6: route.to: no room for this prefix, allowed: 50 IPv4 routes, because "
+      "route-table.max-prefixes is 64 and the addresses of the node need 14"}},
+    {"directed_broadcast_of_before",
+     "[port.eth1]\ndevice = \"net_tap1\"\ndirected-broadcast = true\n",
+     {"t.toml:18:22: port.eth1.directed-broadcast: invalid value true, allowed: string \"off\" | "
+      "\"subnet\" | \"all-subnets\""}},
     {"lid_within_a_subnet",
      "[link.ib1]\nhca = \"soft0\"\npkey = 0x8001\nscope = 2\ninterface-id = \"lid\"\n",
      {}},

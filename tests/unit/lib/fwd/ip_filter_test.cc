@@ -404,10 +404,8 @@ TEST_F(IpFilter, P23_PacketsOfTheNodeAreNotFiltered) {
 TEST_F(IpFilter, U03_P23_BroadcastsToAllSubnetsAreFilteredOnEachInterface) {
   constexpr auto* kAll = "10.255.255.255";
   constexpr table::NextHopIndex kSlots = 1'000;
-  for (const auto& [slot, iface] : {std::pair{kSlots, kEth1}, std::pair{kSlots + 1, kIb0}}) {
+  for (const auto& [slot, iface] : {std::pair{kSlots, kEth1}, std::pair{kSlots + 1, kIb0}})
     hops.set(slot, {table::NextHopKind::kBroadcast, 0, iface, table::kNoNeighbour});
-    entries[iface].directed_broadcast = DirectedBroadcast::kAllSubnets;
-  }
   hops.set(kSlots + 2, {});
   add_route("10.255.255.255/32", {table::NextHopKind::kBroadcast, 0, table::kNoInterface, kSlots});
   set_neighbour(3, eth_neighbour(kEth1, kAll, kBroadcastMac));

@@ -409,26 +409,53 @@ TEST_F(NodeFilterTest, U03_DirectedBroadcastIsSetWhileTheNodeRuns) {
     };
     const auto mac =
         ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
-    const auto dropped = [&](const char* dst, std::uint64_t n) {
+    const auto dropped = [&](const char* dst, Drop reason, std::uint64_t n) {
       const auto packet =
           fwd::test::echo_packet(*wire::parse_ip("192.168.1.7"), *wire::parse_ip(dst), 32);
       give(ethernet.to_node, ethernet_frame(0x0800, packet, mac));
-      return eventually([&] { return drops(node, Drop::kIpBroadcast) == n; });
+      return eventually([&] { return drops(node, reason) == n; });
+    };
+    constexpr const char* kAll = "10.255.255.255";  // the net of ib0's prefix
+    const auto is_route = [&] {
+      return ask<bool>(node, [](const NodeFaces& n) {
+        return std::ranges::any_of(n.view.routes(std::nullopt, 100), [](const RouteInfo& r) {
+          return r.to == *wire::parse_prefix("10.255.255.255/32");
+        });
+      });
     };
     EXPECT_EQ(setting(), DirectedBroadcast::kOff);
-    EXPECT_TRUE(dropped("10.0.0.255", 1));
-    EXPECT_TRUE(dropped("10.255.255.255", 2)) << "to the net of ib0's prefix";
+    EXPECT_TRUE(dropped("10.0.0.255", Drop::kIpBroadcast, 1));
+    EXPECT_TRUE(dropped(kAll, Drop::kIpNoRoute, 1)) << "it follows the routes";
     EXPECT_TRUE(set("ib0", DirectedBroadcast::kSubnet));
     EXPECT_EQ(setting(), DirectedBroadcast::kSubnet);
-    EXPECT_TRUE(dropped("10.255.255.255", 3));
+    EXPECT_TRUE(dropped(kAll, Drop::kIpNoRoute, 2));
+    EXPECT_FALSE(is_route());
     EXPECT_TRUE(set("ib0", DirectedBroadcast::kAllSubnets));
     EXPECT_EQ(setting(), DirectedBroadcast::kAllSubnets);
+    EXPECT_TRUE(is_route());
     EXPECT_EQ(set("eth7", DirectedBroadcast::kSubnet).error().code, Errc::kNotFound);
     EXPECT_TRUE(set("eth0", DirectedBroadcast::kAllSubnets));
     EXPECT_TRUE(set("ib0", DirectedBroadcast::kOff));
     EXPECT_EQ(setting(), DirectedBroadcast::kOff);
-    EXPECT_TRUE(dropped("10.0.0.255", 4)) << "eth0's setting is for its own prefixes";
-    EXPECT_TRUE(dropped("10.255.255.255", 5)) << "and for their nets";
+    EXPECT_FALSE(is_route());
+    EXPECT_TRUE(dropped("10.0.0.255", Drop::kIpBroadcast, 2))
+        << "eth0's setting is for its own prefixes";
+    EXPECT_TRUE(dropped(kAll, Drop::kIpNoRoute, 3)) << "and for their nets";
+  });
+}
+
+TEST_F(NodeFilterTest, U03_BroadcastsToAllSubnetsAreConfigured) {
+  NodeConfig c = config();
+  c.links[0].ip.directed_broadcast = fwd::DirectedBroadcast::kAllSubnets;
+  run(c, [](const NodeFaces& node) {
+    const auto routes = ask<std::vector<RouteInfo>>(
+        node, [](const NodeFaces& n) { return n.view.routes(std::nullopt, 100); });
+    EXPECT_EQ(std::ranges::count_if(routes,
+                                    [](const RouteInfo& r) {
+                                      return r.to == *wire::parse_prefix("10.255.255.255/32") &&
+                                             r.kind == "broadcast";
+                                    }),
+              1);
   });
 }
 

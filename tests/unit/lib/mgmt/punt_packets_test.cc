@@ -24,6 +24,7 @@
 #include "tests/support/mbufs.h"
 #include "tests/support/packets.h"
 #include "tests/unit/lib/mgmt/fake_interface.h"
+#include "tests/unit/lib/mgmt/fake_route_sink.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -62,6 +63,7 @@ class PuntPackets : public testing::Test,
     injector_.emplace(interfaces_, workers_, InjectBuffers{pool_, reserve_});
     punt_.emplace(interfaces_, *injector_, kMaxHeld, 1);
     punt_->set_multicast(router_);
+    punt_->set_routes(routes_);
   }
   void TearDown() override {
     for (FakeInterface& control : controls_)
@@ -171,6 +173,8 @@ class PuntPackets : public testing::Test,
                                          FakeInterface{own_}};
   WorkerSet workers_;
   route::MulticastRouter router_{{}, *this, *this};
+  FakeRouteSink tables_;
+  route::RouteTable routes_{tables_};
   std::optional<Injector> injector_;
   std::optional<PuntHandler> punt_;
 };
@@ -335,19 +339,26 @@ TEST_F(PuntPackets, U03_NoErrorIsAboutADirectedBroadcast) {
   const auto to = [](const char* dst) {
     return fwd::test::echo_packet(*wire::parse_ip("10.0.0.9"), *wire::parse_ip(dst), 32);
   };
-  for (const char* dst : {"192.168.1.255", "255.255.255.255"})
+  const auto is_told = [&](const char* dst) {
+    const auto before = punt_->icmp_counters().suppressed;
     handle(Kind::kIcmpError, mbuf(to(dst)));
-  EXPECT_TRUE(sent().empty());
-  EXPECT_EQ(punt_->icmp_counters().suppressed, 2U);
-  handle(Kind::kIcmpError, mbuf(to("192.168.2.255")));
-  EXPECT_EQ(sent().size(), 1U) << "of no prefix of this node";
+    const std::size_t told = sent().size();
+    EXPECT_EQ(punt_->icmp_counters().suppressed + told, before + 1);
+    return told != 0;
+  };
+  ASSERT_TRUE(routes_.add_address(0, *wire::parse_prefix("192.168.1.1/24")));
+  ASSERT_TRUE(routes_.add_address(1, *wire::parse_prefix("10.1.2.1/24")));
   interfaces_.find(table::InterfaceId{1})->usable = {*wire::parse_prefix("10.1.2.1/24")};
-  handle(Kind::kIcmpError, mbuf(to("10.255.255.255")));
-  EXPECT_TRUE(sent().empty()) << "to all subnets";
-  EXPECT_EQ(punt_->icmp_counters().suppressed, 3U);
-  interfaces_.find(table::InterfaceId{2})->usable = {*wire::parse_prefix("10.255.255.254/31")};
-  handle(Kind::kIcmpError, mbuf(to("10.255.255.255")));
-  EXPECT_EQ(sent().size(), 1U) << "a host of another interface";
+  EXPECT_FALSE(is_told("192.168.1.255"));
+  EXPECT_FALSE(is_told("192.168.1.0")) << "the obsolete form";
+  EXPECT_FALSE(is_told("255.255.255.255"));
+  EXPECT_TRUE(is_told("192.168.2.255")) << "of no prefix of this node";
+  EXPECT_TRUE(is_told("10.255.255.255")) << "a host, unless an interface is set";
+  routes_.set_all_subnets(1, true);
+  EXPECT_FALSE(is_told("10.255.255.255")) << "to all subnets";
+  ASSERT_TRUE(
+      routes_.add_static(*wire::parse_prefix("10.255.255.255/32"), {*wire::parse_ip("10.1.2.9")}));
+  EXPECT_TRUE(is_told("10.255.255.255")) << "a host behind a gateway";
 }
 
 /// The reserve is used only when the pool is empty.

@@ -14,6 +14,7 @@
 #include "tests/support/mbufs.h"
 #include "tests/support/packets.h"
 #include "tests/unit/lib/mgmt/fake_interface.h"
+#include "tests/unit/lib/mgmt/fake_route_sink.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -51,6 +52,7 @@ class PuntTest : public testing::Test,
     injector_.emplace(interfaces_, workers_, InjectBuffers{pool_, pool_});
     punt_.emplace(interfaces_, *injector_, 63, 1);
     punt_->set_multicast(router_);
+    punt_->set_routes(routes_);
   }
   void TearDown() override {
     for (const link::HeldPacket held : control_.held)
@@ -99,6 +101,8 @@ class PuntTest : public testing::Test,
   FakeInterface control_{{*wire::parse_prefix("192.168.1.1/24")}};
   WorkerSet workers_;
   route::MulticastRouter router_{{}, *this, *this};
+  FakeRouteSink tables_;
+  route::RouteTable routes_{tables_};
   std::optional<Injector> injector_;
   std::optional<PuntHandler> punt_;
 };

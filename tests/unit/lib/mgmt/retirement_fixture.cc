@@ -167,6 +167,7 @@ void RetirementFixture::SetUp() {
   ASSERT_TRUE(routes_->add_network(kIb0, *wire::parse_prefix("10.0.0.1/16")));
   ASSERT_TRUE(routes_->add_network(kIb1, *wire::parse_prefix("10.1.0.1/16")));
   directory->set_routes(*routes_);
+  punt_->set_routes(*routes_);
 }
 
 void RetirementFixture::make_worker(unsigned number) {

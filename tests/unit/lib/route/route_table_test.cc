@@ -107,12 +107,15 @@ struct NetBroadcasts : testing::Test {
     }
     return found;
   }
+  /// Adds an address, on an interface that broadcasts to all subnets may leave by.
   void add(table::InterfaceId iface, std::string_view address) {
+    table.set_all_subnets(iface, true);
     ASSERT_TRUE(table.add_address(iface, prefix(address))) << address;
   }
   using Interfaces = std::vector<table::InterfaceId>;
   static constexpr const char* kBroadcast = "10.255.255.255/32";
   static constexpr auto kNone = table::kNoInterface;
+  static constexpr table::InterfaceId kFirst = 1, kSecond = 2;
   FakePrefixSink sink;
   RouteTable table{sink};
 };
@@ -135,6 +138,32 @@ TEST_F(NetBroadcasts, U03_ANetHasTheInterfacesOfItsSubnets) {
   EXPECT_EQ(table.add_redirect(2, ip("10.255.255.255"), ip("10.1.2.9")).error().code,
             Errc::kExists);
   EXPECT_EQ(table.add_neighbour(2, ip("10.255.255.255"), 7).error().code, Errc::kNotFound);
+}
+
+// Under CIDR the address may be any host's, unless an interface has been set.
+TEST_F(NetBroadcasts, U03_UnlessAnInterfaceAsksForThemTheyFollowTheRoutes) {
+  ASSERT_TRUE(table.add_address(0, prefix("10.1.2.1/24")));
+  ASSERT_TRUE(table.add_address(1, prefix("10.1.3.1/24")));
+  ASSERT_TRUE(table.add_address(2, prefix("172.16.5.1/24")));
+  EXPECT_EQ(sink.lookup(kBroadcast), NextHop{});
+  EXPECT_FALSE(table.is_broadcast(ip("10.255.255.255")));
+  EXPECT_EQ(sink.lookup("172.16.255.255/32"), NextHop{});
+  table.set_all_subnets(1, true);
+  EXPECT_EQ(interfaces(kBroadcast), Interfaces{1}) << "while the node runs";
+  EXPECT_TRUE(table.is_broadcast(ip("10.255.255.255")));
+  EXPECT_EQ(sink.lookup("172.16.255.255/32"), NextHop{});
+  table.set_all_subnets(0, true);
+  EXPECT_EQ(interfaces(kBroadcast), (Interfaces{0, 1}));
+  table.set_all_subnets(1, false);
+  EXPECT_EQ(interfaces(kBroadcast), Interfaces{0});
+  table.set_all_subnets(0, false);
+  EXPECT_EQ(sink.lookup(kBroadcast), NextHop{});
+  EXPECT_EQ(table.routes().count(prefix(kBroadcast)), 0U);
+  table.set_all_subnets(3, true);
+  EXPECT_EQ(sink.lookup(kBroadcast), NextHop{}) << "it has no subnet";
+  EXPECT_TRUE(table.is_broadcast(ip("10.1.2.255"))) << "of a prefix, whatever is set";
+  EXPECT_TRUE(table.is_broadcast(ip("10.1.2.0"))) << "the obsolete form";
+  EXPECT_FALSE(table.is_broadcast(ip("10.1.2.1")));
 }
 
 TEST_F(NetBroadcasts, U03_WholeNetsAndPointToPointPrefixesHaveNone) {
@@ -164,6 +193,7 @@ TEST_F(NetBroadcasts, U03_AnOwnNetworkThatHasTheAddressKnowsBetter) {
       FakePrefixSink fresh;
       RouteTable routes{fresh};
       const std::string_view subnet = row.network[1] == '7' ? "172.20.1.1/24" : "10.1.2.1/24";
+      for (const auto iface : {kFirst, kSecond}) routes.set_all_subnets(iface, true);
       std::vector<std::pair<table::InterfaceId, std::string_view>> order{{2, subnet},
                                                                          {1, row.network}};
       if (first) std::swap(order[0], order[1]);
@@ -198,6 +228,7 @@ TEST_F(NetBroadcasts, U03_TheLongestNetworkDecidesAboutAnAddress) {
     for (const bool first : {false, true}) {
       FakePrefixSink fresh;
       RouteTable routes{fresh};
+      for (const auto iface : {kFirst, kSecond}) routes.set_all_subnets(iface, true);
       const auto add = [&](table::InterfaceId iface, const char* address) {
         ASSERT_TRUE(routes.add_address(iface, prefix(address))) << address;
       };
