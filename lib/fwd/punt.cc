@@ -384,7 +384,9 @@ Punt::KeyUse* Punt::heard_due(std::uint64_t key) noexcept {
 void Punt::multicast_heard(const Ingress& in, rte_mbuf* m, const table::Delivery& d,
                            const wire::IpAddr& source) noexcept {
   if (spent(in, Budget::kMulticastHeard)) return;
-  const std::uint64_t key = mix(mix(std::uint64_t{in.iface} << 16 | d.in, d.addr), source);
+  std::uint64_t mixed = mix(mix(std::uint64_t{in.iface} << 16 | d.in, d.addr), source);
+  // mix() alone puts too many of the consecutive addresses of one network into one place.
+  const std::uint64_t key = next_random(mixed);
   KeyUse* const use = heard_due(key);
   if (use == nullptr) return;
   const int order = compare_sender(in, m);
