@@ -169,9 +169,9 @@ void ForwarderElection::erase(const ContestKey& key) {
 
 /// Erases all contests of the group.
 void ForwarderElection::erase(Contests::iterator it) {
-  const auto& [g, group] = *it;
+  const auto& group = it->second;
   const auto unschedule = [&](const IpAddr& source, const Contest& c) {
-    if (c.due) due_.erase({*c.due, {g, source}});
+    if (c.due) due_.erase({*c.due, {it->first, source}});
   };
   if (group.all) unschedule(kAllSources, *group.all);
   for (const auto& [source, c] : group.sources) unschedule(source, c);

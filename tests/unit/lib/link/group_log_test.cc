@@ -114,7 +114,7 @@ TEST_F(GroupLog, U35_AnSaThatIsWrongForADayFillsNoDisk) {
 TEST_F(GroupLog, U35_LastingReasonIsLoggedAfterManyOthers) {
   std::uint16_t joins = 0;
   std::optional<std::uint16_t> lasting;
-  sim.meddle = [&, this](fabric::ReceivedMad& answer) {
+  sim.meddle = [&](fabric::ReceivedMad& answer) {
     if (!is_about_groups(answer)) return true;
     auto record = record_in(answer);
     record.mlid.set(lasting.value_or(++joins % 2));
@@ -138,7 +138,7 @@ TEST_F(GroupLog, U35_LastingReasonIsLoggedAfterManyOthers) {
 /// A question about the membership asks if there is one: the record is read at confirmations.
 TEST_F(GroupLog, U35_WrongRecordsOfChecksAreNotLogged) {
   sim.bring_up();
-  sim.meddle = [this](fabric::ReceivedMad& answer) {
+  sim.meddle = [](fabric::ReceivedMad& answer) {
     if (!is_about_groups(answer)) return true;
     const auto mad = *wire::read<wire::SaMad>(answer.bytes);
     if (mad.hdr.comp_mask.host() != (wire::McMemberRecord::kMgid | wire::McMemberRecord::kPortGid))
