@@ -96,7 +96,7 @@ Result<NextHopIndex> NextHops::fixed(const NextHop& hop) {
 // --- Broadcasts ---
 
 Result<NextHopIndex> NextHops::use_broadcast(const std::set<InterfaceId>& interfaces) {
-  const auto index = allocate(broadcast_slots(interfaces.size()));
+  auto index = allocate(broadcast_slots(interfaces.size()));
   if (!index) return index;
   NextHopIndex at = *index + 1;
   sink_.set_next_hop(*index, {NextHopKind::kBroadcast, 0, table::kNoInterface, at});

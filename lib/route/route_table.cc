@@ -128,7 +128,7 @@ RouteTable::Interfaces RouteTable::broadcast_interfaces(const IpPrefix& net) con
 /// Adds the route to the broadcast address of the net, or replaces that route.
 Result<table::NextHopIndex> RouteTable::set_net_broadcast(const IpPrefix& host,
                                                           const Interfaces& interfaces) {
-  const auto next_hop = next_hops_.use_broadcast(interfaces);
+  auto next_hop = next_hops_.use_broadcast(interfaces);
   if (!next_hop) return next_hop;
   if (auto s = sink_.set_prefix(host, *next_hop); !s) {
     next_hops_.release_broadcast(*next_hop, interfaces.size());
