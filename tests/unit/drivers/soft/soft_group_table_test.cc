@@ -16,9 +16,13 @@ namespace {
 
 std::atomic<std::uint64_t> octets_allocated{0};
 
-void* allocate(std::size_t size) {
+void* allocate_if_possible(std::size_t size) noexcept {
   octets_allocated.fetch_add(size, std::memory_order_relaxed);
-  if (void* memory = std::malloc(size != 0 ? size : 1); memory != nullptr) return memory;
+  return std::malloc(size != 0 ? size : 1);
+}
+
+void* allocate(std::size_t size) {
+  if (void* memory = allocate_if_possible(size); memory != nullptr) return memory;
   throw std::bad_alloc{};
 }
 
@@ -30,6 +34,12 @@ void* operator new(std::size_t size) {
 }
 void* operator new[](std::size_t size) {
   return allocate(size);
+}
+void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  return allocate_if_possible(size);
+}
+void* operator new[](std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  return allocate_if_possible(size);
 }
 void operator delete(void* memory) noexcept {
   std::free(memory);
