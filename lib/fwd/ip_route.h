@@ -22,8 +22,8 @@ enum class Ttl : std::uint8_t {
 /// out and are not their ingress: see directed_broadcast.h.
 ///
 /// Errors: kIpFilter, kIpNoRoute, kIpBlackhole, kIpTtlExceeded, kLinkDown, kNeighbourFailed, kNeighbourGone;
-///         IPv4: kIpBroadcast, kIpBroadcastLimit, kIpBroadcastRpf; IPv6: kLocalUnsupported (a tentative address),
-///         those of ip6_deliver; those of IpOutput and Punt.
+///         IPv4: kIpBroadcast, kIpBroadcastLimit, kIpBroadcastRpf; IPv6: kLocalUnsupported (a tentative
+///         address), those of ip6_deliver; those of IpOutput and Punt.
 void ip4_route(Context& c, const Ingress& in, Ip4Burst& pkts, Ttl ttl) noexcept;
 void ip6_route(Context& c, const Ingress& in, Ip6Burst& pkts, Ttl ttl) noexcept;
 

@@ -63,6 +63,10 @@ const ForwarderElection::Contest* ForwarderElection::find(const ContestKey& key)
   return find_in(contests_, key);
 }
 
+ForwarderElection::Contest* ForwarderElection::find(const ContestKey& key) {
+  return find_in(contests_, key);
+}
+
 /// Returns the contest that the packets of the source follow; null: they follow the querier.
 const ForwarderElection::Contest* ForwarderElection::deciding(const ForwardedGroup& g,
                                                               const IpAddr& source) const {
@@ -108,7 +112,7 @@ bool ForwarderElection::differs(const IpAddr& group, const IpAddr& source) const
 
 /// Returns the contest, which starts with the present decision; null: no room.
 ForwarderElection::Contest* ForwarderElection::contest(const ContestKey& key) {
-  if (Contest* const c = find_in(contests_, key)) return c;
+  if (Contest* const c = find(key)) return c;
   const Contest fresh{.forwards = forwards(key.g, key.source)};
   if (key.source == kAllSources) {
     if (groups_ >= max_contests_) return nullptr;
@@ -276,7 +280,7 @@ bool ForwarderElection::other_forwards(const ContestKey& key, TimePoint now) con
 DecisionChange ForwarderElection::take_over(const ContestKey& key, TimePoint now) {
   ++counters_.taken_over;
   const bool alone = key.source != kAllSources && other_forwards(key, now);
-  reset(key, *contest(key), {.forwards = true});
+  reset(key, *find(key), {.forwards = true});
   if (alone) return DecisionChange::kSource;
   families_[key.g.group.is_v4()].outcomes[{key.g.out, key.g.in}] = true;
   const ContestKey group{key.g, kAllSources};
@@ -299,9 +303,9 @@ DecisionChange ForwarderElection::give_way(const ContestKey& key, Contest& c, Ti
   stand_by(key, c, now);
   const ContestKey group{key.g, kAllSources};
   if (key.source != kAllSources) {
-    const Contest* const all = find(group);
+    Contest* const all = find(group);
     if (all == nullptr || all->taken_over_for != key.source) return DecisionChange::kSource;
-    stand_by(group, *contest(group), now);
+    stand_by(group, *all, now);
   }
   families_[key.g.group.is_v4()].outcomes[{key.g.out, key.g.in}] = false;
   return DecisionChange::kGroup;
@@ -311,8 +315,8 @@ DecisionChange ForwarderElection::on_packet(const ForwardedGroup& g, const IpAdd
                                             TimePoint now) {
   if (!watches(g, source) || unknown(g)) return DecisionChange::kNone;
   ContestKey key{g, find({g, source}) != nullptr ? source : kAllSources};
-  if (const Contest* const deciding = find(key); deciding != nullptr && deciding->handover) {
-    contest(key)->used = true;
+  if (Contest* const deciding = find(key); deciding != nullptr && deciding->handover) {
+    deciding->used = true;
     return DecisionChange::kNone;
   }
   const auto& settled = family_of(g).settled;
@@ -346,7 +350,7 @@ DecisionChange ForwarderElection::on_evidence(const ForwardedGroup& g, const IpA
     if (Contest* const all = contest(group)) stand_by(group, *all, now);
   DecisionChange change = DecisionChange::kNone;
   if (const Contest* const c = deciding(g, source); c != nullptr && c->handover)
-    change = give_way(group, *contest(group), now);
+    change = give_way(group, *find(group), now);
   ContestKey key{g, source};
   Contest* const c = contest_of(key);
   if (c == nullptr) return change;
@@ -383,8 +387,9 @@ DecisionChange ForwarderElection::source_silent(const ContestKey& key, Contest& 
     c.latest = now;
     reset(key, c, {.forwards = true, .probed = true});
   } else {
-    if (const Contest* const all = find({key.g, kAllSources}))
-      if (all->taken_over_for == key.source) contest({key.g, kAllSources})->taken_over_for = {};
+    if (Contest* const all = find({key.g, kAllSources});
+        all != nullptr && all->taken_over_for == key.source)
+      all->taken_over_for = {};
     erase(key);
   }
   return differs ? DecisionChange::kSource : DecisionChange::kNone;
@@ -392,7 +397,7 @@ DecisionChange ForwarderElection::source_silent(const ContestKey& key, Contest& 
 
 /// Handles the deadline of a contest, which is the first in due_.
 DecisionChange ForwarderElection::expire(const ContestKey& key, TimePoint now) {
-  Contest& c = *contest(key);
+  Contest& c = *find(key);
   due_.erase(due_.begin());
   c.due.reset();
   if (c.handover) return end_handover(key, c);

@@ -58,9 +58,9 @@ class ForwarderElection {
   /// Sources without room follow their group, and groups the querier.
   explicit ForwarderElection(std::size_t max_contests) : max_contests_{max_contests} {}
 
-  /// Sets the outcome of the election of the querier. `forwarded`: the groups that forwards() is
-  /// true for, with `iface` as `out`: if another router is the querier now, this one goes on with
-  /// those that have packets at this moment, until it hears that the other forwards them.
+  /// Sets the outcome of the election of the querier. `forwarded`: with kOther, the groups that
+  /// forwards() is true for, with `iface` as `out`: this router goes on with those that have packets
+  /// at this moment, until it hears that the other forwards them.
   void set_querier(table::InterfaceId iface, bool v4, Forwarder forwarder,
                    const std::vector<ForwardedGroup>& forwarded, TimePoint now);
   /// The interface receives only groups that this node listens to or sends to, so that it does not
@@ -172,6 +172,7 @@ class ForwarderElection {
   template <class Map>
   [[nodiscard]] static auto* find_in(Map& all, const ContestKey& key);
   [[nodiscard]] const Contest* find(const ContestKey& key) const;
+  [[nodiscard]] Contest* find(const ContestKey& key);
   [[nodiscard]] const Contest* deciding(const ForwardedGroup& g, const wire::IpAddr& source) const;
   [[nodiscard]] bool differs(const ForwardedGroup& g, const wire::IpAddr& source) const;
   [[nodiscard]] Contest* contest(const ContestKey& key);

@@ -154,8 +154,8 @@ void MulticastTable::refresh(const IpAddr& addr, TimePoint now) {
   use_room(before, now);
 }
 
-/// Like refresh(), when only `source` was named or forgotten, or its decisions have changed. A group may have thousands of
-/// sources.
+/// Like refresh(), when only `source` was named or forgotten, or its decisions have changed. A group
+/// may have thousands of sources.
 void MulticastTable::refresh_source(const IpAddr& addr, const IpAddr& source, TimePoint now) {
   const std::size_t before = entries_;
   Group& group = groups_[addr];

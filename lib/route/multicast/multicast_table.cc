@@ -39,7 +39,9 @@ Status MulticastTable::set_router(InterfaceId iface, bool router, TimePoint now)
 
 void MulticastTable::set_forwarder(InterfaceId iface, bool v4, Forwarder forwarder, TimePoint now) {
   if (iface >= kMaxInterfaces) return;
-  election_.set_querier(iface, v4, forwarder, forwarded_to(iface, v4), now);
+  std::vector<ForwardedGroup> forwarded;
+  if (forwarder == Forwarder::kOther) forwarded = forwarded_to(iface, v4);
+  election_.set_querier(iface, v4, forwarder, forwarded, now);
   refresh_requested(v4, now);
 }
 
