@@ -3,22 +3,15 @@
 
 #include <algorithm>
 
-#include "drivers/soft/soft_frame.h"
 #include "lib/base/hash_seed.h"
 #include "lib/wire/ipoib.h"
 #include "tests/support/packets.h"
+#include "tests/support/soft_frames.h"
 
 namespace ipoib::flood {
 namespace {
 
 constexpr std::uint8_t kUdp = 17;
-
-Bytes on_cable(const wire::UdSpec& spec, std::span<const std::byte> payload) {
-  Bytes frame(kEthHead + wire::ud_packet_len(spec.grh.has_value(), payload.size()));
-  put<std::uint16_t>(&frame[12], soft::kEtherTypeIba);
-  static_cast<void>(wire::build_ud_packet(spec, payload, std::span{frame}.subspan(kEthHead)));
-  return frame;
-}
 
 }  // namespace
 
@@ -40,13 +33,13 @@ Bytes ethernet(const wire::MacAddr& to, const wire::MacAddr& from, wire::EtherTy
 
 Bytes ud(const CablePort& from, const CablePort& to, std::uint32_t qkey, std::uint16_t pkey,
          std::span<const std::byte> payload) {
-  return on_cable({.dlid = to.lid,
-                   .slid = from.lid,
-                   .pkey = pkey,
-                   .dest_qp = to.qpn,
-                   .src_qp = from.qpn,
-                   .qkey = qkey},
-                  payload);
+  return soft::ud_frame({.dlid = to.lid,
+                         .slid = from.lid,
+                         .pkey = pkey,
+                         .dest_qp = to.qpn,
+                         .src_qp = from.qpn,
+                         .qkey = qkey},
+                        payload);
 }
 
 Bytes encapsulated(wire::EtherType type, std::span<const std::byte> payload) {
@@ -56,14 +49,14 @@ Bytes encapsulated(wire::EtherType type, std::span<const std::byte> payload) {
 
 Bytes ud_to_group(const CablePort& from, const wire::Gid& mgid, std::uint16_t mlid,
                   std::uint32_t qkey, std::uint16_t pkey, std::span<const std::byte> payload) {
-  return on_cable({.dlid = mlid,
-                   .slid = from.lid,
-                   .grh = wire::GrhSpec{.sgid = from.gid, .dgid = mgid},
-                   .pkey = pkey,
-                   .dest_qp = wire::kMulticastQpn,
-                   .src_qp = from.qpn,
-                   .qkey = qkey},
-                  payload);
+  return soft::ud_frame({.dlid = mlid,
+                         .slid = from.lid,
+                         .grh = wire::GrhSpec{.sgid = from.gid, .dgid = mgid},
+                         .pkey = pkey,
+                         .dest_qp = wire::kMulticastQpn,
+                         .src_qp = from.qpn,
+                         .qkey = qkey},
+                        payload);
 }
 
 Bytes mad_frame(const CablePort& from, std::uint16_t to,

@@ -13,6 +13,7 @@
 #include "tests/fuzz/input.h"
 #include "tests/support/eal.h"
 #include "tests/support/sim_hca_pair.h"
+#include "tests/support/vectors.h"
 
 namespace ipoib::soft {
 namespace {

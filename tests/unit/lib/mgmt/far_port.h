@@ -10,12 +10,12 @@
 #include <span>
 #include <vector>
 
-#include "drivers/soft/soft_frame.h"
 #include "lib/sa/queries.h"
 #include "lib/sa/sa_mad.h"
 #include "lib/wire/frame.h"
 #include "tests/support/packets.h"
 #include "tests/support/ring_device.h"
+#include "tests/support/soft_frames.h"
 
 namespace ipoib::mgmt {
 
@@ -75,11 +75,11 @@ class FarPort {
     std::vector<Packet> packets;
     while (rte_mbuf* const m = test::next_of(cable_.from_node)) {
       const Bytes octets = test::take(m);
-      const auto iba = std::span{octets}.subspan(sizeof(soft::EthHdr));
+      const Bytes iba = soft::iba_of(octets);
       Packet p;
       if (wire::parse_ud(iba, p.frame) != wire::FrameError::kNone) continue;
       if (p.frame.iba.global) p.grh = wire::grh_of(iba);
-      auto payload = iba.subspan(p.frame.payload, p.frame.payload_len);
+      auto payload = std::span{iba}.subspan(p.frame.payload, p.frame.payload_len);
       if (p.frame.iba.bth.dest_qp.host() != wire::kGsiQpn) {
         p.type = wire::read<wire::IpoibHdr>(payload)->type.host();
         payload = payload.subspan(sizeof(wire::IpoibHdr));
@@ -93,12 +93,8 @@ class FarPort {
  private:
   void put(wire::UdSpec spec, std::span<const std::byte> payload) const {
     spec.slid = kLid;
-    Bytes frame(sizeof(soft::EthHdr) + wire::ud_packet_len(spec.grh.has_value(), payload.size()));
-    frame[12] = std::byte{0x88};
-    frame[13] = std::byte{0xb5};
-    ASSERT_NE(wire::build_ud_packet(spec, payload, std::span{frame}.subspan(sizeof(soft::EthHdr))),
-              0U);
-    ASSERT_EQ(rte_ring_enqueue(cable_.to_node, test::mbuf_of(pool_, frame)), 0);
+    ASSERT_EQ(rte_ring_enqueue(cable_.to_node, test::mbuf_of(pool_, soft::ud_frame(spec, payload))),
+              0);
   }
 
   const test::RingDevice& cable_;

@@ -13,10 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "drivers/soft/soft_frame.h"
 #include "lib/mgmt/node/node_assembly.h"
 #include "lib/mgmt/node/node_builder.h"
-#include "lib/wire/frame.h"
+#include "tests/support/soft_frames.h"
 #include "tests/unit/lib/mgmt/node_fixture.h"
 
 namespace ipoib::mgmt {
@@ -65,17 +64,9 @@ struct SharedPortFixture : NodeFixture {
   static std::vector<std::byte> cable_frame(const LinkInfo& to, std::uint32_t qpn,
                                             std::uint16_t from,
                                             std::span<const std::byte> payload = kUnknownType) {
-    std::vector<std::byte> frame(sizeof(soft::EthHdr) + 64 + payload.size());
-    frame[12] = std::byte{0x88};
-    frame[13] = std::byte{0xb5};
-    frame.resize(sizeof(soft::EthHdr) +
-                 wire::build_ud_packet({.dlid = to.lid,
-                                        .slid = from,
-                                        .dest_qp = qpn,
-                                        .src_qp = 0x4a7,
-                                        .qkey = to.parameters.qkey},
-                                       payload, std::span{frame}.subspan(sizeof(soft::EthHdr))));
-    return frame;
+    return soft::ud_frame(
+        {.dlid = to.lid, .slid = from, .dest_qp = qpn, .src_qp = 0x4a7, .qkey = to.parameters.qkey},
+        payload);
   }
 
   TwoQueues port;
