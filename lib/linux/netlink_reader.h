@@ -27,6 +27,9 @@ class NetlinkSink {
   virtual void on_snapshot_end() = 0;
   /// Messages were lost: every object may have changed, and back. A snapshot will follow.
   virtual void on_loss() = 0;
+  /// True: the kernel may have changed an object without a message. A snapshot will follow, whose
+  /// begin ends the doubt.
+  [[nodiscard]] virtual bool in_doubt() const { return false; }
 };
 
 /// A request for all objects of a type.
@@ -51,8 +54,10 @@ class NetlinkReader {
       : sink_{sink}, dumps_{std::move(dumps)}, next_{dumps_.size()} {}
 
   /// True if a snapshot is needed and none is on its way: there was none, the latest one failed or
-  /// was interrupted, or messages were lost after its begin.
-  [[nodiscard]] bool needs_snapshot() const { return needed_ && !in_snapshot(); }
+  /// was interrupted, messages were lost after its begin, or the sink is in doubt.
+  [[nodiscard]] bool needs_snapshot() const {
+    return (needed_ || sink_.in_doubt()) && !in_snapshot();
+  }
   [[nodiscard]] bool in_snapshot() const { return awaited_ || next_ < dumps_.size(); }
   /// Number of complete snapshots.
   [[nodiscard]] std::uint64_t snapshots() const { return snapshots_; }

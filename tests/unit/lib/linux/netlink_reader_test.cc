@@ -42,8 +42,10 @@ struct Diary : NetlinkSink {
   }
   void on_snapshot_end() override { text += 'E'; }
   void on_loss() override { text += 'L'; }
+  [[nodiscard]] bool in_doubt() const override { return doubt; }
 
   std::string text;
+  bool doubt = false;
   std::vector<std::uint16_t> types;
 };
 
@@ -153,6 +155,17 @@ TEST_F(NetlinkReaderTest, DamagedMessagesDoNoHarm) {
     EXPECT_LE(reader.take(bad), 5U);
     if (reader.needs_snapshot()) reader.begin_snapshot();
     static_cast<void>(reader.take_request());
+  }
+}
+
+TEST_F(NetlinkReaderTest, DoubtOfTheSinkNeedsASnapshot) {
+  for (int i = 0; i < 2; ++i) {
+    reader.take(done(begin()));
+    EXPECT_FALSE(reader.needs_snapshot()) << "it is on its way";
+    reader.take(done(reader.take_request()->sequence));
+    EXPECT_EQ(reader.needs_snapshot(), diary.doubt);
+    diary.doubt = true;
+    EXPECT_TRUE(reader.needs_snapshot());
   }
 }
 
