@@ -25,6 +25,9 @@ constexpr std::size_t kDatagramLen = 32'768;
 constexpr unsigned kDatagramsPerTurn = 64;
 /// A datagram of a dump has about 200.
 constexpr std::size_t kMessagesPerTurn = 2'000;
+/// For changes that wait, about 1 KiB each: the changes of some seconds, if a routing daemon makes
+/// 10,000 in a second. The kernel takes memory for those that wait only.
+constexpr int kReceiveBuffer = 1 << 25;
 /// The kernel holds a lock of its own while it makes a dump, and other processes may cause losses.
 constexpr Duration kSnapshotInterval = std::chrono::seconds(1);
 constexpr Duration kDumpTimeout = std::chrono::seconds(10);
@@ -80,6 +83,10 @@ int NetlinkListener::fd() const {
 }
 
 Status NetlinkListener::join(const NetlinkSubscription& subscription) {
+  // Without the privilege, the kernel's limit (net.core.rmem_max) is the size.
+  if (setsockopt(fd(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBuffer, sizeof kReceiveBuffer) != 0 &&
+      setsockopt(fd(), SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer) != 0)
+    return fail(Errc::kUnavailable, "receive buffer of a netlink socket: {}", std::strerror(errno));
   if (mnl_socket_bind(socket_, 0, MNL_SOCKET_AUTOPID) != 0)
     return fail(Errc::kUnavailable, "bind of a netlink socket: {}", std::strerror(errno));
   for (unsigned group : subscription.groups)

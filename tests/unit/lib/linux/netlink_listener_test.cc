@@ -151,6 +151,16 @@ TEST_F(NetlinkListenerTest, TurnIsLimited) {
   EXPECT_EQ(counts.losses, 0U);
 }
 
+/// A message takes about 1 KiB of the buffer, and the default buffer has 208 KiB.
+TEST_F(NetlinkListenerTest, P17_BurstFitsIntoTheBuffer) {
+  receive_snapshots(1);
+  counts = {};
+  change(10'000);
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(listener->receive(now));
+  EXPECT_EQ(counts.messages, 10'000U);
+  EXPECT_EQ(counts.losses, 0U);
+}
+
 TEST_F(NetlinkListenerTest, OtherProcessesAreNotHeard) {
   receive_snapshots(1);
   counts = {};
