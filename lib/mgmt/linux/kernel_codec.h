@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The kernel's links, addresses, next-hop objects and routes in messages of rtnetlink. Pure functions
+// without state. Source: rtnetlink(7), linux/rtnetlink.h, linux/nexthop.h.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/wire/ip.h"
+
+struct nlmsghdr;
+
+namespace ipoib::mgmt {
+
+struct KernelLink {
+  std::int32_t ifindex = 0;
+  std::string name;       ///< Printable characters only; others are replaced.
+  std::uint32_t mtu = 0;  ///< Octets; 0: the kernel does not say.
+  bool up = false;        ///< An administrator enabled it.
+  bool carrier = false;
+
+  friend bool operator==(const KernelLink&, const KernelLink&) = default;
+};
+
+struct KernelAddress {
+  wire::IpPrefix prefix;             ///< The address itself with the length of its network.
+  std::optional<wire::IpAddr> peer;  ///< The other end of a point-to-point link.
+
+  friend auto operator<=>(const KernelAddress&, const KernelAddress&) = default;
+};
+
+/// One way of a route.
+struct KernelPath {
+  std::int32_t ifindex = 0;
+  std::optional<wire::IpAddr>
+      via;              ///< The gateway, in any family; none: the network is on the link.
+  unsigned weight = 1;  ///< At least 1.
+
+  friend auto operator<=>(const KernelPath&, const KernelPath&) = default;
+};
+
+enum class KernelRouteType : std::uint8_t { kUnicast, kBlackhole, kUnreachable, kProhibit };
+
+/// A path with the state that the kernel keeps of it.
+struct KernelHop {
+  KernelPath path;
+  bool dead = false;  ///< Its link is down, or lost its last IPv4 address.
+  bool foreign =
+      false;  ///< Needs an encapsulation or a gateway that this program has no means for.
+
+  friend auto operator<=>(const KernelHop&, const KernelHop&) = default;
+};
+
+/// The content of a route, which many routes share.
+struct KernelHops {
+  KernelRouteType type = KernelRouteType::kUnicast;
+  bool v4 = true;             ///< The family of the route; its gateways may have the other.
+  bool silent = false;        ///< The kernel's own, or of no type that has a KernelRouteType.
+  std::uint8_t protocol = 0;  ///< RTPROT_…: the origin.
+  std::uint32_t object = 0;   ///< The next-hop object that has the paths; 0: `hops`.
+  std::optional<wire::IpAddr> source;  ///< The route ends with this address of the host.
+  std::vector<KernelHop> hops;         ///< In ascending order; none if not unicast.
+
+  friend auto operator<=>(const KernelHops&, const KernelHops&) = default;
+};
+
+struct KernelRouteMessage {
+  wire::IpPrefix to;  ///< Host bits are 0.
+  std::uint32_t table = 0;
+  std::uint32_t metric = 0;
+  KernelHops hops;
+};
+
+struct KernelNextHop {
+  struct Member {
+    std::uint32_t id = 0;
+    unsigned weight = 1;
+
+    friend bool operator==(const Member&, const Member&) = default;
+  };
+  std::uint32_t id = 0;  ///< Not 0.
+  bool blackhole = false;
+  KernelHop hop;              ///< Unused if there are members or it is a black hole.
+  std::vector<Member> group;  ///< The members of a group.
+
+  friend bool operator==(const KernelNextHop&, const KernelNextHop&) = default;
+};
+
+struct KernelAddressMessage {
+  std::int32_t ifindex = 0;
+  KernelAddress address;
+  bool usable = true;  ///< No other host has it: duplicate address detection ended well.
+};
+
+/// Each function reads one kind of message, new or removed. Nothing: the message is damaged, or it is
+/// about another family or kind of object. The length of the message was checked, its payload was
+/// not.
+[[nodiscard]] std::optional<KernelLink> read_kernel_link(const nlmsghdr& message);
+[[nodiscard]] std::optional<KernelAddressMessage> read_kernel_address(const nlmsghdr& message);
+[[nodiscard]] std::optional<KernelNextHop> read_kernel_next_hop(const nlmsghdr& message);
+/// Routes for one TOS or from one source, entries of a cache, and IPv6 routes to mapped IPv4
+/// addresses give nothing, too. A route of type `throw` is unreachable, because there is no second
+/// table. Groups and link-local networks are silent.
+[[nodiscard]] std::optional<KernelRouteMessage> read_kernel_route(const nlmsghdr& message);
+
+}  // namespace ipoib::mgmt
