@@ -74,35 +74,46 @@ Status RouteTable::add_network(table::InterfaceId iface, const IpPrefix& address
   connected_[net] = iface;
   update_net_broadcasts(net);
   if (const auto whole = wire::subnetted_net(net)) update_net_broadcast(*whole);
-  const auto broadcast = wire::directed_broadcast(address);
-  if (!broadcast) {
-    if (net.addr.is_v4()) remove_broadcasts(net);
+  return update_broadcasts(net);
+}
+
+void RouteTable::remove_network(table::InterfaceId iface, const IpPrefix& address) {
+  const IpPrefix net{wire::network(address), address.len};
+  const auto network = connected_.find(net);
+  if (network == connected_.end() || network->second != iface) return;
+  connected_.erase(network);
+  erase(routes_.find(net));
+  if (auto s = update_broadcasts(net); !s)
+    log(LogArea::kRoute, LogLevel::kErr, "a broadcast address is not known: {}", s.error().what);
+  if (const auto whole = wire::subnetted_net(net)) update_net_broadcast(*whole);
+}
+
+/// The two addresses of the network that may be broadcast addresses: its own, or those of larger
+/// networks. No other address in it is one of a larger network.
+Status RouteTable::update_broadcasts(const IpPrefix& network) {
+  if (!network.addr.is_v4()) return {};
+  const std::uint32_t hosts = network.len < 32 ? ~std::uint32_t{0} >> network.len : 0;
+  auto s = update_broadcast(IpAddr::v4(network.addr.v4_host() | hosts));
+  return s ? update_broadcast(network.addr) : s;
+}
+
+/// An own address, and then the longest connected network, decide about an address. Directed
+/// broadcasts leave for all ones behind the prefix only.
+Status RouteTable::update_broadcast(const IpAddr& addr) {
+  const auto it = routes_.find(host_prefix(addr));
+  if (it != routes_.end() && it->second.kind == RouteKind::kLocal) return {};
+  const auto network = longest_network(addr);
+  const auto ones =
+      network != connected_.end() ? wire::directed_broadcast(network->first) : std::nullopt;
+  if (!ones || (addr != *ones && addr != network->first.addr)) {
+    if (it != routes_.end() && it->second.kind == RouteKind::kBroadcast) erase(it);
     return {};
   }
-  if (auto s = insert_broadcast(*broadcast, net, iface); !s) return s;
-  return insert_broadcast(net.addr, net, table::kNoInterface);
-}
-
-/// Hosts have both addresses of the IPv4 network, which may be broadcast addresses of larger ones.
-void RouteTable::remove_broadcasts(const IpPrefix& network) {
-  for (const std::uint32_t i : {0U, 1U}) {
-    const auto it = routes_.find(host_prefix(IpAddr::v4(network.addr.v4_host() + i)));
-    if (it != routes_.end() && it->second.kind == RouteKind::kBroadcast) erase(it);
-  }
-}
-
-/// The longest connected network, and an own address, decide about an address. `out`: the interface by
-/// which directed broadcasts to it may leave; kNoInterface: none.
-Status RouteTable::insert_broadcast(const IpAddr& addr, const IpPrefix& network,
-                                    table::InterfaceId out) {
-  const auto it = routes_.find(host_prefix(addr));
-  const bool is_own = it != routes_.end() && it->second.kind == RouteKind::kLocal;
-  if (is_own || longest_network(addr)->first != network) return {};
+  const table::InterfaceId out = addr == *ones ? network->second : table::kNoInterface;
   const auto index =
       next_hops_.fixed(NextHop{NextHopKind::kBroadcast, 0, out, table::kNoNeighbour});
   if (!index) return tl::make_unexpected(index.error());
-  return insert(host_prefix(addr),
-                Route{RouteKind::kBroadcast, connected_.at(network), {}, *index});
+  return insert(host_prefix(addr), Route{RouteKind::kBroadcast, network->second, {}, *index});
 }
 
 /// True if a connected network, or a route to a part of the net, has the net's broadcast address:
@@ -220,6 +231,8 @@ void RouteTable::remove_local(table::InterfaceId iface, const IpPrefix& address)
     if (it == routes_.end() || it->second.kind != RouteKind::kLocal || it->second.iface != iface)
       continue;
     erase(it);
+    if (auto s = update_broadcasts(host); !s)
+      log(LogArea::kRoute, LogLevel::kErr, "a broadcast address is not known: {}", s.error().what);
   }
 }
 

@@ -46,6 +46,14 @@ class RouteTable {
   /// the obsolete form, all zeros (RFC 1812 §4.2.3.1), unless a longer connected network has the
   /// address. kExists if the network is connected to another interface.
   Status add_network(table::InterfaceId iface, const wire::IpPrefix& address);
+  /// Removes the network of the last address that the interface had in it, with its broadcast
+  /// addresses; those of other networks that it hid are known again. Harmless if the interface has no
+  /// such network. remove_local() removes the address.
+  ///
+  /// Routes through gateways in the network stay, as Linux keeps them: they lead to the gateway as
+  /// long as it answers the interface, and a remove() ends them. New ones are refused. An entry of
+  /// add_neighbour() has no effect any more; its owner removes it, with the neighbour.
+  void remove_network(table::InterfaceId iface, const wire::IpPrefix& address);
   /// Adds an address of this node, and for an IPv6 network also the one of any router on it
   /// (RFC 4291 §2.6.1). Repeating it is harmless. kExists if another interface has the address.
   Status add_local(table::InterfaceId iface, const wire::IpPrefix& address);
@@ -131,9 +139,8 @@ class RouteTable {
   Status set_local(table::InterfaceId iface, const wire::IpPrefix& address, table::NextHopKind hop);
   Status insert_shared(const wire::IpPrefix& prefix, RouteKind kind, table::NextHopKind hop,
                        table::InterfaceId iface);
-  Status insert_broadcast(const wire::IpAddr& addr, const wire::IpPrefix& network,
-                          table::InterfaceId out);
-  void remove_broadcasts(const wire::IpPrefix& network);
+  Status update_broadcasts(const wire::IpPrefix& network);
+  Status update_broadcast(const wire::IpAddr& addr);
   [[nodiscard]] Networks::const_iterator longest_network(const wire::IpAddr& addr) const;
   [[nodiscard]] bool is_taken(const wire::IpPrefix& prefix) const;
   [[nodiscard]] bool is_of_a_part(const wire::IpAddr& broadcast, const wire::IpPrefix& net) const;

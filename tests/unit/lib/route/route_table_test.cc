@@ -313,6 +313,74 @@ TEST_F(NetBroadcasts, U03_AnOwnAddressThatGoesLeavesTheBroadcast) {
   EXPECT_EQ(interfaces(kBroadcast), Interfaces{2});
 }
 
+// A network and its addresses go in either order. What they hid is as if they had never been there.
+TEST_F(NetBroadcasts, P19_ANetworkThatGoesLeavesWhatItHid) {
+  for (const char* longer : {"10.255.255.1/24", "10.0.0.1/24", "10.255.255.254/31", "10.0.0.0/31",
+                             "10.255.255.255/31", "10.255.255.255/32", "10.0.0.0/32", "10.0.0.1/9",
+                             "10.128.0.1/9", "10.7.0.1/16", "172.16.1.1/24"})
+    for (const char* wide : {"10.0.0.5/8", "10.1.0.5/16", "9.0.0.5/7"})
+      for (const bool network_first : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} in {}, network first: {}", longer, wide, network_first));
+        FakePrefixSink fresh;
+        RouteTable routes{fresh};
+        for (const auto iface : {kFirst, kSecond}) routes.set_all_subnets(iface, true);
+        ASSERT_TRUE(routes.add_address(1, prefix(wide)));
+        const auto seen = [&] {
+          std::map<wire::IpPrefix, NextHop> hops;
+          for (const auto& [to, index] : fresh.prefixes) hops[to] = fresh.hops.at(index);
+          for (auto& [to, hop] : hops)
+            if (hop.kind == NextHopKind::kBroadcast && hop.neighbour != table::kNoNeighbour)
+              hop = fresh.hops.at(hop.neighbour);
+          return hops;
+        };
+        const auto before = seen();
+        const auto known = routes.routes().size();
+        ASSERT_TRUE(routes.add_address(2, prefix(longer)));
+        routes.remove_network(1, prefix(longer));
+        EXPECT_NE(seen(), before) << "it is no network of that interface";
+        if (network_first) routes.remove_network(2, prefix(longer));
+        routes.remove_local(2, prefix(longer));
+        if (!network_first) routes.remove_network(2, prefix(longer));
+        EXPECT_EQ(seen(), before);
+        EXPECT_EQ(routes.routes().size(), known);
+        routes.remove_network(2, prefix(longer));
+        EXPECT_EQ(seen(), before) << "again";
+        ASSERT_TRUE(routes.add_address(1, prefix(longer))) << "another interface may have it";
+      }
+}
+
+// The wider network goes first: its broadcast addresses are those of the longer one.
+TEST_F(NetBroadcasts, P19_AWideNetworkThatGoesLeavesALongerOne) {
+  add(1, "10.0.0.5/8");
+  add(2, "10.255.255.1/24");
+  table.remove_network(1, prefix("10.0.0.5/8"));
+  EXPECT_EQ(sink.lookup(kBroadcast), (NextHop{NextHopKind::kBroadcast, 0, 2, table::kNoNeighbour}));
+  EXPECT_EQ(sink.lookup("10.0.0.0/32"), NextHop{});
+  EXPECT_EQ(table.interface_of(ip("10.1.1.1")), table::kNoInterface);
+  EXPECT_EQ(table.interface_of(ip("10.255.255.9")), 2);
+}
+
+TEST_F(NetBroadcasts, P19_ALastSubnetThatGoesTakesTheBroadcastOfItsNet) {
+  add(2, "10.1.2.1/24");
+  add(3, "10.7.0.1/16");
+  table.remove_network(2, prefix("10.1.2.1/24"));
+  EXPECT_EQ(interfaces(kBroadcast), Interfaces{3});
+  table.remove_network(3, prefix("10.7.0.1/16"));
+  EXPECT_EQ(sink.lookup(kBroadcast), NextHop{});
+}
+
+// A failure concerns that address only.
+TEST_F(NetBroadcasts, P19_NoRoomForARestoredBroadcastIsLogged) {
+  add(1, "10.0.0.5/8");
+  add(2, "10.255.255.254/31");
+  sink.refused.insert(prefix(kBroadcast));
+  const auto log = logged([&] { table.remove_network(2, prefix("10.255.255.254/31")); });
+  EXPECT_NE(log.find("broadcast"), std::string::npos) << log;
+  EXPECT_EQ(sink.lookup("10.255.255.254/31"), NextHop{});
+  EXPECT_EQ(sink.lookup(kBroadcast), NextHop{});
+  EXPECT_EQ(sink.lookup("10.0.0.0/8").kind, NextHopKind::kConnected);
+}
+
 TEST_F(NetBroadcasts, U03_NumbersAreUsedAgain) {
   for (std::uint32_t i = 0; i < 1'000; ++i)
     add(static_cast<table::InterfaceId>(i), fmt::format("10.{}.{}.1/24", i / 250, i % 250));
@@ -401,6 +469,32 @@ TEST_F(RouteTableTest, AConnectedNetworkTakesThePlaceOfARouteAndOfItsGateway) {
   ASSERT_TRUE(table.add_address(1, prefix("10.9.0.1/24")));
   EXPECT_EQ(sink.lookup("10.9.0.0/24").kind, NextHopKind::kConnected);
   EXPECT_TRUE(sink.gateways.empty());
+}
+
+TEST_F(RouteTableTest, P19_RoutesOutliveTheNetworkOfTheirGateway) {
+  ASSERT_TRUE(table.add_static(prefix("172.16.0.0/16"), {ip("10.0.0.2")}));
+  ASSERT_TRUE(table.add_neighbour(0, ip("10.0.0.7"), 5));
+  table.remove_local(0, prefix("10.0.0.1/24"));
+  table.remove_network(0, prefix("10.0.0.1/24"));
+  EXPECT_EQ(sink.lookup("172.16.0.0/16"), (NextHop{NextHopKind::kGateway, 0, 0, 2}));
+  EXPECT_EQ(sink.lookup("10.0.0.0/24"), NextHop{});
+  EXPECT_EQ(table.add_static(prefix("172.17.0.0/16"), {ip("10.0.0.2")}).error().code,
+            Errc::kInvalidArgument);
+  EXPECT_EQ(table.add_neighbour(0, ip("10.0.0.8"), 6).error().code, Errc::kNotFound);
+  table.remove_neighbour(0, ip("10.0.0.7"));
+  EXPECT_TRUE(sink.neighbours.empty());
+  ASSERT_TRUE(table.remove(prefix("172.16.0.0/16")));
+  EXPECT_TRUE(sink.gateways.empty());
+}
+
+TEST_F(RouteTableTest, P19_AnIpv6NetworkGoes) {
+  ASSERT_TRUE(table.add_network(0, prefix("fd00::1/64")));
+  ASSERT_TRUE(table.add_local(0, prefix("fd00::1/64")));
+  table.remove_local(0, prefix("fd00::1/64"));
+  table.remove_network(0, prefix("fd00::1/64"));
+  for (const char* to : {"fd00::/64", "fd00::/128", "fd00::1/128"})
+    EXPECT_EQ(sink.lookup(to), NextHop{}) << to;
+  ASSERT_TRUE(table.add_network(1, prefix("fd00::2/64")));
 }
 
 TEST_F(RouteTableTest, RefusalsNameTheFaultAndLeaveNothingBehind) {
