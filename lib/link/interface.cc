@@ -13,6 +13,8 @@ class NoAddressSink final : public AddressSink {
  public:
   void listen(table::InterfaceId, const wire::IpAddr&) override {}
   void unlisten(table::InterfaceId, const wire::IpAddr&) override {}
+  Status address_assigned(table::InterfaceId, const wire::IpPrefix&) override { return {}; }
+  void address_released(table::InterfaceId, const wire::IpPrefix&) override {}
   void address_ready(table::InterfaceId, const wire::IpPrefix&) override {}
   void address_removed(table::InterfaceId, const wire::IpPrefix&) override {}
   void address_duplicate(table::InterfaceId, const wire::IpPrefix&) override {}
@@ -38,6 +40,15 @@ table::InterfaceId Interface::id() const {
 
 const std::vector<wire::IpPrefix>& Interface::addresses() const {
   return ip_.addresses();
+}
+
+Status Interface::add_address(const wire::IpPrefix& address, const AddressOptions& options,
+                              TimePoint now) {
+  return ip_.add_address(address, options, now);
+}
+
+Status Interface::remove_address(const wire::IpPrefix& address, TimePoint now) {
+  return ip_.remove_address(address, now);
 }
 
 std::vector<AddressInfo> Interface::addresses6() const {

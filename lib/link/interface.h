@@ -75,6 +75,12 @@ class AddressSink {
   virtual void listen(table::InterfaceId iface, const wire::IpAddr& addr) = 0;
   /// Reverts listen().
   virtual void unlisten(table::InterfaceId iface, const wire::IpAddr& addr) = 0;
+  /// The interface has a unicast address from here on, though it may not use it yet. The addresses
+  /// that it is configured with are not reported here. Errors: kExists, another interface has the
+  /// address or its network; kNoResources. It does not get the address then.
+  virtual Status address_assigned(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
+  /// The interface does not have the address any more, and does not use it: another host may have it.
+  virtual void address_released(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
   /// A unicast address became usable (IPv4: at once; IPv6: after duplicate address detection).
   virtual void address_ready(table::InterfaceId iface, const wire::IpPrefix& address) = 0;
   /// Reverts address_ready().
@@ -98,6 +104,16 @@ class AddressSink {
 
 class IpStack;
 
+/// How an interface begins to use an address that it gets while it runs.
+struct AddressOptions {
+  /// IPv6: after duplicate address detection, now and whenever the interface comes up. Without it at
+  /// once: for an address that moves between routers, whose former owner may not know it yet.
+  bool detect_duplicates = true;
+};
+
+/// Number of addresses of an interface, without the link-local one that it makes itself.
+inline constexpr std::size_t kMaxAddresses = 256;
+
 /// The functions that links and ports have in common. Those of the IP stack are the same for both.
 /// Management lcore only.
 class Interface {
@@ -112,7 +128,8 @@ class Interface {
   [[nodiscard]] virtual std::string reason() const = 0;
   /// Largest IP packet; 0 while unknown.
   [[nodiscard]] virtual std::uint16_t mtu() const = 0;
-  /// The configured addresses, and one obtained by RARP.
+  /// Those that it was configured with, one obtained by RARP, and those of add_address(), in this
+  /// order.
   [[nodiscard]] const std::vector<wire::IpPrefix>& addresses() const;
   /// IPv6 addresses with their state, including the link-local one.
   [[nodiscard]] std::vector<AddressInfo> addresses6() const;
@@ -123,6 +140,18 @@ class Interface {
   /// Limits IP packets to `mtu` octets and announces that to neighbours and hosts. Errors:
   /// kInvalidArgument, less than IPv4 needs or more than the interface carries.
   virtual Status set_mtu(std::uint16_t mtu, TimePoint now) = 0;
+
+  /// Gives the interface one more address. If it is up, it announces the address to all hosts; IPv4
+  /// at once and IPv6 when the address is ready: hosts may know another owner of it. If it is not, it
+  /// begins to use the address when it comes up. Must not be called by an AddressSink. Errors:
+  /// kInvalidArgument, no address of one host, or a broadcast address here; kExists, an own address of
+  /// this or another interface, a static neighbour, or a network of another interface; kNoResources,
+  /// kMaxAddresses or no room for its routes; kRefused, IPv6 is not configured.
+  Status add_address(const wire::IpPrefix& address, const AddressOptions& options, TimePoint now);
+  /// Takes an address away. With the last one of a network the neighbours there are forgotten, except
+  /// static ones; gateways of routes are asked for again. Must not be called by an AddressSink. Errors: kNotFound;
+  /// kRefused, it was obtained by RARP.
+  Status remove_address(const wire::IpPrefix& address, TimePoint now);
 
   virtual void start(TimePoint now) = 0;
   /// Begins an orderly end (memberships left, neighbours withdrawn), which is complete at

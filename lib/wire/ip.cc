@@ -101,6 +101,19 @@ std::optional<IpAddr> directed_broadcast(const IpPrefix& prefix) {
   return last;
 }
 
+bool is_interface_address(const IpPrefix& address) {
+  const IpAddr& addr = address.addr;
+  if (address.len == 0 || is_multicast(addr)) return false;
+  if (addr.is_v4()) {
+    const auto first = addr.v4_host() >> 24;
+    if (first == 0 || first == 127 || first >= 224) return false;
+  } else if (is_reserved6(addr)) {
+    return false;
+  }
+  if (address.len >= host_len(addr) - 1) return true;
+  return addr != network(address) && addr != directed_broadcast(address);
+}
+
 std::optional<IpPrefix> subnetted_net(const IpPrefix& prefix) {
   if (!prefix.addr.is_v4() || prefix.len >= 31) return std::nullopt;
   const auto first = prefix.addr.v4_host() >> 24;

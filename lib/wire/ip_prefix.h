@@ -24,4 +24,8 @@ namespace ipoib::wire {
   return is_multicast(p.addr) && p.len >= (p.addr.is_v4() ? 4 : 8);
 }
 
+/// True if an interface can have the address with this prefix length: an address of one host, neither
+/// the network's nor the broadcast address of its prefix, and not of class E.
+[[nodiscard]] bool is_interface_address(const IpPrefix& address);
+
 }  // namespace ipoib::wire

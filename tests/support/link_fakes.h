@@ -150,6 +150,17 @@ class FakeAddressSink final : public AddressSink {
   void unlisten(table::InterfaceId iface, const wire::IpAddr& addr) override {
     EXPECT_EQ(listening.erase({iface, addr}), 1U) << "left twice: " << wire::to_string(addr);
   }
+  Status address_assigned(table::InterfaceId iface, const wire::IpPrefix& address) override {
+    if (refuse) return fail(Errc::kExists, "refused by the test");
+    EXPECT_TRUE(assigned.emplace(iface, address).second)
+        << "assigned twice: " << wire::to_string(address);
+    return {};
+  }
+  void address_released(table::InterfaceId iface, const wire::IpPrefix& address) override {
+    EXPECT_FALSE(ready.contains({iface, address})) << "in use: " << wire::to_string(address);
+    released.emplace(iface, address);
+    assigned.erase({iface, address});
+  }
   void address_ready(table::InterfaceId iface, const wire::IpPrefix& address) override {
     EXPECT_TRUE(ready.emplace(iface, address).second)
         << "ready twice: " << wire::to_string(address);
@@ -183,6 +194,9 @@ class FakeAddressSink final : public AddressSink {
     bool operator==(const Redirect&) const = default;
   };
   std::set<std::pair<table::InterfaceId, wire::IpAddr>> listening;
+  bool refuse = false;                                               ///< No address is assigned.
+  std::set<std::pair<table::InterfaceId, wire::IpPrefix>> assigned;  ///< At run time.
+  std::set<std::pair<table::InterfaceId, wire::IpPrefix>> released;
   std::set<std::pair<table::InterfaceId, wire::IpPrefix>> ready;
   std::set<std::pair<table::InterfaceId, wire::IpPrefix>> duplicates;
   std::vector<Redirect> redirects;

@@ -57,20 +57,18 @@ void ArpAgent::probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint
   unicast(wire::ArpOp::kRequest, source_for(addr), hw, addr.v4_host(), now);
 }
 
-void ArpAgent::announce_all() {
+void ArpAgent::announce(TimePoint now) {
   for (const auto& own : addresses_)
-    if (own.addr.is_v4()) announce_once(own.addr);
+    if (own.addr.is_v4()) announce(own.addr, now);
 }
 
-void ArpAgent::announce(TimePoint now) {
-  announce_all();
-  announce_again_ = now + kAnnounceInterval;
+void ArpAgent::announce(const wire::IpAddr& own, TimePoint now) {
+  announce_once(own);
+  again_.add(own, now + kAnnounceInterval);
 }
 
 void ArpAgent::tick(TimePoint now) {
-  if (!announce_again_ || now < *announce_again_) return;
-  announce_again_.reset();
-  announce_all();
+  for (const wire::IpAddr& own : again_.take(now)) announce_once(own);
 }
 
 void ArpAgent::on_arp(const std::optional<wire::Arp>& arp, TimePoint now) {

@@ -12,6 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/rate_limiter.h"
 #include "lib/link/ip/address_conflicts.h"
+#include "lib/link/ip/announcements.h"
 #include "lib/link/ip/neighbour_cache.h"
 #include "lib/link/medium.h"
 #include "lib/wire/arp.h"
@@ -31,14 +32,18 @@ class ArpAgent final : public Solicitor {
 
   /// Announces this node's IPv4 addresses to all hosts, twice.
   void announce(TimePoint now);
-  void stop() { announce_again_.reset(); }
+  /// Announces one of them, twice.
+  void announce(const wire::IpAddr& own, TimePoint now);
+  /// The address is no longer this node's.
+  void forget(const wire::IpAddr& own) { again_.remove(own); }
+  void stop() { again_.clear(); }
 
   /// Handles a received record, which is not one of RARP. Empty: the octets are no record of this
   /// kind of link, which is counted.
   void on_arp(const std::optional<wire::Arp>& arp, TimePoint now);
 
   void tick(TimePoint now);
-  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return announce_again_; }
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return again_.next_deadline(); }
 
   [[nodiscard]] const ArpCounters& counters() const { return counters_; }
 
@@ -47,14 +52,13 @@ class ArpAgent final : public Solicitor {
   void announce_once(const wire::IpAddr& own) { broadcast_request(own.v4_host(), own.v4_host()); }
   void unicast(wire::ArpOp op, std::uint32_t sender_ip, const wire::HwAddr& to,
                std::uint32_t target_ip, TimePoint now);
-  void announce_all();
   void on_conflict(const wire::Arp& arp, TimePoint now);
   [[nodiscard]] std::uint32_t source_for(const wire::IpAddr& target) const;
 
   const std::vector<wire::IpPrefix>& addresses_;
   Medium& medium_;
   NeighbourCache& cache_;
-  std::optional<TimePoint> announce_again_;
+  Announcements again_;
   RateLimiter named_{std::chrono::minutes(5), 3};  ///< Requests to all hosts with a sender.
   AddressConflicts conflicts_;
   ArpCounters counters_;

@@ -41,16 +41,45 @@ void Ip6Addresses::start(const std::vector<wire::IpPrefix>& addresses, TimePoint
 }
 
 void Ip6Addresses::stop(TimePoint now) {
-  for (const auto& a : addresses_) {
-    if (a.state == AddressState::kReady) owner_.on_address_removed(a.prefix, now);
-    if (a.state != AddressState::kDuplicate) owner_.end(a.prefix, now);
-  }
+  for (const auto& a : addresses_) end(a, now);
   addresses_.clear();
   prefixes_.clear();
 }
 
+void Ip6Addresses::end(const Address& a, TimePoint now) {
+  if (a.state == AddressState::kReady) owner_.on_address_removed(a.prefix, now);
+  if (a.state != AddressState::kDuplicate) owner_.end(a.prefix, now);
+}
+
+void Ip6Addresses::add(const wire::IpPrefix& address, TimePoint now) {
+  addresses_.push_back({address, AddressState::kTentative, 0, {}, {}, {}});
+  begin(addresses_.back(), now);
+}
+
+void Ip6Addresses::remove(const wire::IpAddr& addr, TimePoint now) {
+  undetected_.erase(addr);
+  const auto it = std::find_if(addresses_.begin(), addresses_.end(),
+                               [&](const auto& a) { return a.prefix.addr == addr; });
+  if (it == addresses_.end()) return;
+  const Address removed = std::move(*it);
+  addresses_.erase(it);
+  list_prefixes();
+  end(removed, now);
+}
+
+void Ip6Addresses::set_detection(const wire::IpAddr& addr, bool on) {
+  if (on)
+    undetected_.erase(addr);
+  else
+    undetected_.insert(addr);
+}
+
 void Ip6Addresses::set_state(Address& a, AddressState state) {
   a.state = state;
+  list_prefixes();
+}
+
+void Ip6Addresses::list_prefixes() {
   prefixes_.clear();
   for (const auto& one : addresses_)
     if (one.state != AddressState::kDuplicate) prefixes_.push_back(one.prefix);
@@ -67,8 +96,12 @@ void Ip6Addresses::begin(Address& a, TimePoint now) {
   a.probes_sent = 0;
   new_nonce(a);
   owner_.begin(a.prefix, now);
-  if (config_.dad_transmits == 0) return step(a, now);
+  if (solicitations_for(a) == 0) return step(a, now);
   a.due = now + random_below(config_.dad_delay);
+}
+
+unsigned Ip6Addresses::solicitations_for(const Address& a) const {
+  return undetected_.contains(a.prefix.addr) ? 0 : config_.dad_transmits;
 }
 
 void Ip6Addresses::new_nonce(Address& a) {
@@ -78,7 +111,7 @@ void Ip6Addresses::new_nonce(Address& a) {
 /// Sends a solicitation, or takes the address into use if all of them remained unanswered.
 void Ip6Addresses::step(Address& a, TimePoint now) {
   if (a.state == AddressState::kDuplicate) return begin(a, now);
-  if (a.probes_sent < config_.dad_transmits) {
+  if (a.probes_sent < solicitations_for(a)) {
     // The minimum keeps a tick finite under any configuration.
     a.due = now + std::max<Duration>(config_.retransmit, std::chrono::milliseconds(1));
     // Silence is significant only if the solicitation was heard; one that waits keeps its nonce.

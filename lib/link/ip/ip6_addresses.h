@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// IPv6 addresses of one interface. Each is used only after duplicate address detection. Source:
+// IPv6 addresses of one interface. Each is used only after duplicate address detection, unless its
+// owner wants it at once, as one that moves between routers. Source:
 // RFC 4862 §5.4 (duplicate address detection), RFC 7527 (nonce that identifies own solicitations
 // that came back).
 #pragma once
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,13 @@ class Ip6Addresses {
   /// All addresses are tentative from here on.
   void start(const std::vector<wire::IpPrefix>& addresses, TimePoint now);
   void stop(TimePoint now);
+  /// Adds an address after start(): it is tentative from here on. Precondition: it is not there.
+  void add(const wire::IpPrefix& address, TimePoint now);
+  /// Ends the use of an address, and its detection; harmless if it is not there.
+  void remove(const wire::IpAddr& addr, TimePoint now);
+  /// Says if the address is used only after detection, from the next time it becomes tentative. All
+  /// are, unless this says otherwise.
+  void set_detection(const wire::IpAddr& addr, bool on);
   /// Retries duplicates now: the other hosts may be gone.
   void retry(TimePoint now);
 
@@ -77,7 +86,10 @@ class Ip6Addresses {
   void begin(Address& a, TimePoint now);
   void new_nonce(Address& a);
   void step(Address& a, TimePoint now);
+  [[nodiscard]] unsigned solicitations_for(const Address& a) const;
   void set_state(Address& a, AddressState state);
+  void list_prefixes();
+  void end(const Address& a, TimePoint now);
   Duration random_below(Duration limit);
 
   const std::string& name_;
@@ -86,6 +98,7 @@ class Ip6Addresses {
   std::mt19937_64 random_;
   std::vector<Address> addresses_;
   std::vector<wire::IpPrefix> prefixes_;
+  std::set<wire::IpAddr> undetected_;  ///< Addresses that are used without detection.
 };
 
 }  // namespace ipoib::link

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/link/ip/ip_stack.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/base/log.h"
 #include "lib/link/ip/address_class.h"
+#include "lib/wire/ip_prefix.h"
 
 namespace ipoib::link {
 
@@ -32,7 +34,7 @@ void IpStack::start() {
 
 bool IpStack::join_groups(TimePoint now) {
   if (std::exchange(groups_joined_, true)) return false;
-  groups_.start(addresses_, config_.ip6.routing, now);
+  groups_.follow(addresses_, config_.ip6.routing, now);
   return true;
 }
 
@@ -53,7 +55,10 @@ void IpStack::stop(TimePoint now) {
   const bool started = std::exchange(started_, false);
   for (const auto& own : addresses_)
     if (started && own.addr.is_v4()) receiver_.address_removed(config_.id, own);
-  if (const auto learned = rarp_.learned()) std::erase(addresses_, *learned);
+  if (const auto learned = rarp_.learned()) {
+    std::erase(addresses_, *learned);
+    receiver_.address_released(config_.id, *learned);
+  }
   rarp_.stop();
 }
 
@@ -69,12 +74,111 @@ void IpStack::tell(const wire::IpAddr& addr, TimePoint now) {
 
 /// A RARP reply assigned this node its address (RFC 903).
 void IpStack::on_rarp_address(const wire::IpPrefix& own, TimePoint now) {
-  addresses_.push_back(own);
-  if (groups_joined_) groups_.start(addresses_, config_.ip6.routing, now);
-  receiver_.address_ready(config_.id, own);
+  if (auto s = receiver_.address_assigned(config_.id, own); !s) {
+    log(LogArea::kLink, LogLevel::kErr, "{}: address {} obtained by RARP not used: {}",
+        config_.name, wire::to_string(own), s.error().what);
+    return rarp_.stop();
+  }
   log(LogArea::kLink, LogLevel::kNotice, "{}: obtained address {} by RARP", config_.name,
       wire::to_string(own));
-  arp_.announce(now);
+  begin4(own, now);
+}
+
+// --- Addresses at run time ---
+
+Status IpStack::can_add(const wire::IpPrefix& address) const {
+  const auto refuse = [&](Errc code, std::string_view why) {
+    return fail(code, "cannot add address {} to {}: {}", wire::to_string(address), config_.name,
+                why);
+  };
+  const wire::IpAddr& addr = address.addr;
+  if (!wire::is_interface_address(address))
+    return refuse(Errc::kInvalidArgument, "it is no address of one host");
+  if (!addr.is_v4() && !config_.ip6.enabled)
+    return refuse(Errc::kRefused, "IPv6 is not configured there");
+  const auto own6 = nd_.list();
+  if (is_own(addresses_, addr) ||
+      std::any_of(own6.begin(), own6.end(), [&](const auto& a) { return a.address.addr == addr; }))
+    return refuse(Errc::kExists, "it is there already");
+  if (is_broadcast(addresses_, addr))
+    return refuse(Errc::kInvalidArgument, "it is a broadcast address there");
+  if (neighbours_.is_static(addr)) return refuse(Errc::kExists, "it is a static neighbour there");
+  if (addresses_.size() >= kMaxAddresses)
+    return refuse(Errc::kNoResources, fmt::format("it has {} addresses", kMaxAddresses));
+  return {};
+}
+
+Status IpStack::add_address(const wire::IpPrefix& address, const AddressOptions& options,
+                            TimePoint now) {
+  if (auto can = can_add(address); !can) return can;
+  if (auto assigned = receiver_.address_assigned(config_.id, address); !assigned) return assigned;
+  const auto before = addresses_;
+  if (address.addr.is_v4()) {
+    begin4(address, now);
+  } else {
+    addresses_.push_back(address);
+    nd_.add(address, options.detect_duplicates, now);
+  }
+  review_neighbours(address, before);
+  return {};
+}
+
+Status IpStack::remove_address(const wire::IpPrefix& address, TimePoint now) {
+  const auto it = std::find(addresses_.begin(), addresses_.end(), address);
+  if (it == addresses_.end())
+    return fail(Errc::kNotFound, "{} has no address {}", config_.name, wire::to_string(address));
+  if (rarp_.learned() == address)
+    return fail(Errc::kRefused, "cannot remove address {} from {}: it was obtained by RARP",
+                wire::to_string(address), config_.name);
+  const auto before = addresses_;
+  addresses_.erase(it);
+  if (address.addr.is_v4())
+    end4(address, now);
+  else
+    nd_.remove(address, now);
+  receiver_.address_released(config_.id, address);
+  review_neighbours(address, before);
+  return {};
+}
+
+/// Takes one more IPv4 address into use.
+void IpStack::begin4(const wire::IpPrefix& own, TimePoint now) {
+  addresses_.push_back(own);
+  if (groups_joined_) groups_.follow(addresses_, config_.ip6.routing, now);
+  if (started_) receiver_.address_ready(config_.id, own);
+  if (ready_) arp_.announce(own.addr, now);
+}
+
+/// `own` is no longer in `addresses_`.
+void IpStack::end4(const wire::IpPrefix& own, TimePoint now) {
+  arp_.forget(own.addr);
+  if (groups_joined_) groups_.follow(addresses_, config_.ip6.routing, now);
+  if (started_) receiver_.address_removed(config_.id, own);
+}
+
+/// Forgets the neighbours that the change of an address made something else: an own address, a
+/// broadcast address or no longer one, a host that is not on the link any more. `before`: the
+/// addresses before the change.
+void IpStack::review_neighbours(const wire::IpPrefix& changed,
+                                const std::vector<wire::IpPrefix>& before) {
+  static_cast<void>(neighbours_.remove(changed.addr));
+  const auto review = [&](const std::optional<wire::IpAddr>& addr) {
+    if (addr && is_broadcast(before, *addr) != is_broadcast(addresses_, *addr))
+      static_cast<void>(neighbours_.remove(*addr));
+  };
+  const auto& more = before.size() > addresses_.size() ? before : addresses_;
+  for (const auto& own : more) {
+    review(wire::directed_broadcast(own));
+    review(wire::net_broadcast(own));
+  }
+  // Whether a link-local address is on the link does not depend on own ones.
+  const bool covered = std::any_of(addresses_.begin(), addresses_.end(), [&](const auto& own) {
+    return own.len <= changed.len && wire::contains(own, changed.addr);
+  });
+  if (covered || wire::is_link_local6(changed.addr)) return;
+  neighbours_.flush([&](const wire::IpAddr& addr) {
+    return wire::contains(changed, addr) && !is_on_link(addresses_, addr);
+  });
 }
 
 // --- Neighbours ---

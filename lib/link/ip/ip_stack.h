@@ -44,8 +44,12 @@ class IpStack final : private Solicitor {
   IpStack& operator=(const IpStack&) = delete;
 
   [[nodiscard]] const IpConfig& config() const { return config_; }
-  /// The configured addresses, and one obtained by RARP.
+  /// See Interface::addresses().
   [[nodiscard]] const std::vector<wire::IpPrefix>& addresses() const { return addresses_; }
+
+  /// See Interface.
+  Status add_address(const wire::IpPrefix& address, const AddressOptions& options, TimePoint now);
+  Status remove_address(const wire::IpPrefix& address, TimePoint now);
 
   // The life of an interface.
   /// Reports the IPv4 addresses as ready.
@@ -124,6 +128,10 @@ class IpStack final : private Solicitor {
     return nd_;
   }
   void on_rarp_address(const wire::IpPrefix& own, TimePoint now);
+  [[nodiscard]] Status can_add(const wire::IpPrefix& address) const;
+  void begin4(const wire::IpPrefix& own, TimePoint now);
+  void end4(const wire::IpPrefix& own, TimePoint now);
+  void review_neighbours(const wire::IpPrefix& changed, const std::vector<wire::IpPrefix>& before);
   [[nodiscard]] bool refuses(const wire::IpAddr& addr, HeldPacket packet);
   /// Addresses of this node in the family of `addr`.
   [[nodiscard]] const std::vector<wire::IpPrefix>& own_addresses(const wire::IpAddr& addr) const {

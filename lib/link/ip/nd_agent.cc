@@ -60,8 +60,7 @@ void NdAgent::up(const std::vector<wire::IpPrefix>& configured, std::uint64_t in
   }
   if (!running_) return start(configured, interface_id, now);
   addresses_.retry(now);
-  announce_all(now);
-  announce_again_ = now + kNaInterval;
+  for (const auto& own : addresses_.ready()) announce(own.addr, now);
 }
 
 void NdAgent::start(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
@@ -70,14 +69,10 @@ void NdAgent::start(const std::vector<wire::IpPrefix>& configured, std::uint64_t
   reason_.clear();
   place_.groups.add(wire::all_nodes(), now);
   if (place_.config.routing) place_.groups.add(wire::all_routers(), now);
-  std::vector<wire::IpPrefix> addresses;
+  // The link-local one is the first, because the other addresses need it to send.
+  std::vector<wire::IpPrefix> addresses{{wire::link_local(interface_id), 64}};
   std::copy_if(configured.begin(), configured.end(), std::back_inserter(addresses),
                [](const auto& own) { return !own.addr.is_v4(); });
-  const bool has_local = std::any_of(addresses.begin(), addresses.end(), [](const auto& own) {
-    return wire::is_link_local6(own.addr);
-  });
-  // First, because the other addresses need it to send.
-  if (!has_local) addresses.insert(addresses.begin(), {wire::link_local(interface_id), 64});
   addresses_.start(addresses, now);
   discovery_.start(now);
 }
@@ -87,7 +82,7 @@ void NdAgent::down(TimePoint now) {
   if (advertiser_.running()) advertise_router(0, now);
   advertiser_.stop();
   discovery_.stop();
-  announce_again_.reset();
+  again_.clear();
   anycast_questions_.clear();
   addresses_.stop(now);
   place_.groups.remove(wire::all_nodes(), now);
@@ -95,6 +90,17 @@ void NdAgent::down(TimePoint now) {
   running_ = false;
   reason_ = "the interface is down";
   link_mtu_ = 0;
+}
+
+void NdAgent::add(const wire::IpPrefix& address, bool detect, TimePoint now) {
+  addresses_.set_detection(address.addr, detect);
+  if (running_) addresses_.add(address, now);
+}
+
+void NdAgent::remove(const wire::IpPrefix& address, TimePoint now) {
+  if (running_ && address.addr == wire::link_local(interface_id_)) return;  // it has it anyway
+  addresses_.remove(address.addr, now);
+  if (advertiser_.running()) advertiser_.start(now);  // hosts must learn it (RFC 4861 §6.2.4)
 }
 
 void NdAgent::apply_mtu(std::uint16_t mtu) {
@@ -120,13 +126,15 @@ void NdAgent::ready(const wire::IpPrefix& address, TimePoint now) {
   if (wire::is_link_local6(address.addr)) {
     place_.receiver.listen(place_.id, address.addr);
     if (place_.config.routing && place_.config.router_advertisement) advertiser_.start(now);
+  } else if (advertiser_.running()) {
+    advertiser_.start(now);  // hosts must learn the prefix (RFC 4861 §6.2.4)
   }
   place_.receiver.address_ready(place_.id, address);
-  announce_once(address.addr, now);
-  announce_again_ = now + kNaInterval;
+  announce(address.addr, now);
 }
 
 void NdAgent::on_address_removed(const wire::IpPrefix& address, TimePoint) {
+  again_.remove(address.addr);
   if (wire::is_link_local6(address.addr)) place_.receiver.unlisten(place_.id, address.addr);
   place_.receiver.address_removed(place_.id, address);
 }
@@ -200,8 +208,9 @@ void NdAgent::announce_once(const wire::IpAddr& addr, TimePoint now) {
   to_group(m, now);
 }
 
-void NdAgent::announce_all(TimePoint now) {
-  for (const auto& own : addresses_.ready()) announce_once(own.addr, now);
+void NdAgent::announce(const wire::IpAddr& addr, TimePoint now) {
+  announce_once(addr, now);
+  again_.add(addr, now + kNaInterval);
 }
 
 /// The address that this node shares with the other routers of the subnet of `own`; empty if it
@@ -494,10 +503,7 @@ void NdAgent::on_contradiction(const wire::IpAddr& addr, const std::optional<wir
 void NdAgent::tick(TimePoint now) {
   if (!running_) return;
   addresses_.tick(now);
-  if (announce_again_ && *announce_again_ <= now) {
-    announce_again_.reset();
-    announce_all(now);
-  }
+  for (const wire::IpAddr& own : again_.take(now)) announce_once(own, now);
   while (!anycast_questions_.empty() && anycast_questions_.begin()->first <= now) {
     const auto question = anycast_questions_.extract(anycast_questions_.begin());
     if (is_router_anycast(question.mapped().target)) answer(question.mapped(), now);
@@ -515,7 +521,7 @@ std::optional<TimePoint> NdAgent::next_deadline() const {
   if (!running_) return std::nullopt;
   std::optional<TimePoint> deadline;
   if (!anycast_questions_.empty()) deadline = anycast_questions_.begin()->first;
-  deadline = earlier(deadline, earlier(addresses_.next_deadline(), announce_again_));
+  deadline = earlier(deadline, earlier(addresses_.next_deadline(), again_.next_deadline()));
   return earlier(deadline, earlier(advertiser_.next_deadline(), discovery_.next_deadline()));
 }
 

@@ -16,6 +16,7 @@
 #include "lib/base/rate_limiter.h"
 #include "lib/link/interface.h"
 #include "lib/link/ip/address_conflicts.h"
+#include "lib/link/ip/announcements.h"
 #include "lib/link/ip/ip6_addresses.h"
 #include "lib/link/ip/neighbour_cache.h"
 #include "lib/link/ip/own_groups.h"
@@ -41,12 +42,16 @@ class NdAgent final : public Solicitor, private AddressOwner {
 
   /// The interface carries packets of `mtu` octets. IPv6 starts; if it runs it continues and
   /// announces its addresses; with another identifier it restarts. `configured`: all addresses of
-  /// the interface; if no link-local one is among them, one is made from `interface_id`.
+  /// the interface. It has one more: the link-local one made from `interface_id`.
   void up(const std::vector<wire::IpPrefix>& configured, std::uint64_t interface_id,
           std::uint16_t mtu, TimePoint now);
   /// Sends a final router advertisement (lifetime 0) if it sent any. Withdraws addresses and
   /// groups.
   void down(TimePoint now);
+  /// The interface has one more address: begins to use it if IPv6 runs. `detect`: after duplicate
+  /// address detection, now and after each restart. Precondition: list() does not have it.
+  void add(const wire::IpPrefix& address, bool detect, TimePoint now);
+  void remove(const wire::IpPrefix& address, TimePoint now);
   [[nodiscard]] bool running() const { return running_; }
   /// The reason why IPv6 does not run; empty when it does.
   [[nodiscard]] const std::string& reason() const { return reason_; }
@@ -93,7 +98,7 @@ class NdAgent final : public Solicitor, private AddressOwner {
   [[nodiscard]] bool is_better_mtu(std::uint32_t mtu, TimePoint now) const;
   void on_router_mtu(std::uint32_t mtu, const wire::IpAddr& router, TimePoint now);
   void on_default_router(const wire::IpAddr& router, bool usable);
-  void announce_all(TimePoint now);
+  void announce(const wire::IpAddr& addr, TimePoint now);
   void announce_once(const wire::IpAddr& addr, TimePoint now);
   [[nodiscard]] std::vector<wire::NdPrefix> own_prefixes() const;
   void advertise_router(std::uint16_t lifetime_s, TimePoint now);
@@ -136,7 +141,7 @@ class NdAgent final : public Solicitor, private AddressOwner {
   std::optional<TimePoint> mtu_taken_;    ///< Time of the last MTU from a router.
   LogLimit mtu_ignored_log_;
   RateLimiter redirects_{std::chrono::milliseconds(10), 10};
-  std::optional<TimePoint> announce_again_;
+  Announcements again_;
   AddressConflicts conflicts_;
   std::mt19937_64 random_;
   std::multimap<TimePoint, Message> anycast_questions_;  ///< Ordered by the time of their answers.

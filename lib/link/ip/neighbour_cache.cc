@@ -309,10 +309,10 @@ void NeighbourCache::request_gateways() {
   }
 }
 
-void NeighbourCache::reset_all(Drop reason, bool statics_too) {
+void NeighbourCache::reset_all(Drop reason, const std::function<bool(const Entry&)>& which) {
   std::vector<wire::IpAddr> addrs;
   for (const auto& [addr, e] : entries_)
-    if (statics_too || !e.is_static) addrs.push_back(addr);
+    if (which(e)) addrs.push_back(addr);
   std::sort(addrs.begin(), addrs.end());
   for (const auto& addr : addrs)
     if (Entry* e = find(addr)) reset(*e, reason);
@@ -492,6 +492,11 @@ bool NeighbourCache::advertised(const wire::IpAddr& addr, const std::optional<wi
   e->evidence = evidence;
   if (e->valid()) confirm(*e, now);
   return true;
+}
+
+bool NeighbourCache::is_static(const wire::IpAddr& addr) const {
+  const auto it = entries_.find(addr);
+  return it != entries_.end() && it->second.is_static;
 }
 
 std::optional<wire::HwAddr> NeighbourCache::hw_of(const wire::IpAddr& addr) const {

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -123,12 +124,18 @@ class NeighbourCache {
   Status remove(const wire::IpAddr& addr);
   /// Does the same with all entries except static ones.
   void flush() {
-    reset_all(Drop::kNeighbourGone, false);
+    flush([](const wire::IpAddr&) { return true; });
+  }
+  /// Does the same with those of them for whose address `which` returns true.
+  void flush(const std::function<bool(const wire::IpAddr&)>& which) {
+    reset_all(Drop::kNeighbourGone, [&](const Entry& e) { return !e.is_static && which(e.addr); });
     request_gateways();
   }
   /// Forgets all entries, static ones too. Gateways stay but lose their data. Held packets are
   /// dropped under `reason`.
-  void withdraw(Drop reason) { reset_all(reason, true); }
+  void withdraw(Drop reason) {
+    reset_all(reason, [](const Entry&) { return true; });
+  }
   /// The interface is up again, or IPv6 runs: requests all failed gateways now.
   void request_gateways();
 
@@ -141,6 +148,8 @@ class NeighbourCache {
   /// Returns false in the same case as learn().
   bool advertised(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw, bool solicited,
                   bool override_it, TimePoint now);
+  /// True if add_static() made the entry.
+  [[nodiscard]] bool is_static(const wire::IpAddr& addr) const;
   /// The link-layer address, if known.
   [[nodiscard]] std::optional<wire::HwAddr> hw_of(const wire::IpAddr& addr) const;
   /// The last time a packet was sent to it; TimePoint::min(): never, or no such neighbour.
@@ -194,7 +203,7 @@ class NeighbourCache {
   void to_sleep(Entry& e);
   void reset(Entry& e, Drop reason);
   void request_gateway(Entry& e);
-  void reset_all(Drop reason, bool statics_too);
+  void reset_all(Drop reason, const std::function<bool(const Entry&)>& which);
   void schedule(Entry& e);
 
   void resolve(Entry& e, TimePoint now);

@@ -23,12 +23,13 @@ void OwnGroups::join(const wire::IpAddr& group, Use& use, TimePoint now) {
   if (!retry_) retry_ = now + kRetry;
 }
 
-void OwnGroups::start(const std::vector<wire::IpPrefix>& addresses, bool routing, TimePoint now) {
+void OwnGroups::follow(const std::vector<wire::IpPrefix>& addresses, bool routing, TimePoint now) {
   const bool v4 = std::any_of(addresses.begin(), addresses.end(),
                               [](const auto& own) { return own.addr.is_v4(); });
-  if (!v4 || std::exchange(v4_, true)) return;
-  add(wire::IpAddr::v4(0xe000'0001), now);
-  if (routing) add(wire::kIgmpAllRouters, now);
+  if (std::exchange(v4_, v4) == v4) return;
+  const auto change = v4 ? &OwnGroups::add : &OwnGroups::remove;
+  (this->*change)(wire::IpAddr::v4(0xe000'0001), now);
+  if (routing) (this->*change)(wire::kIgmpAllRouters, now);
 }
 
 void OwnGroups::add(const wire::IpAddr& group, TimePoint now) {

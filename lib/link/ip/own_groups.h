@@ -16,9 +16,9 @@ class OwnGroups {
   /// `medium` is kept, and not used before the first add().
   explicit OwnGroups(Medium& medium) : medium_{medium} {}
 
-  /// Adds 224.0.0.1, and 224.0.0.2 on a router, if `addresses` has IPv4 (RFC 1112 §7.2); once until
-  /// clear().
-  void start(const std::vector<wire::IpPrefix>& addresses, bool routing, TimePoint now);
+  /// Has 224.0.0.1, and on a router 224.0.0.2, from here on if `addresses` has IPv4 (RFC 1112 §7.2),
+  /// and otherwise not.
+  void follow(const std::vector<wire::IpPrefix>& addresses, bool routing, TimePoint now);
   /// Counted: each add() needs its remove().
   void add(const wire::IpAddr& group, TimePoint now);
   void remove(const wire::IpAddr& group, TimePoint now);

@@ -152,13 +152,6 @@ Status add_groups(NodeParts& parts) {
   return {};
 }
 
-/// IPv6 addresses are in use only after duplicate address detection.
-Status add_address(route::RouteTable& routes, table::InterfaceId iface, const wire::IpPrefix& a) {
-  if (a.addr.is_v4()) return routes.add_address(iface, a);
-  if (auto s = routes.add_network(iface, a); !s || wire::is_link_local6(a.addr)) return s;
-  return routes.suspend_local(iface, a);
-}
-
 template <class Entry>
 Status set_directed_broadcasts(NodeControl& control, const std::vector<Entry>& entries) {
   for (const Entry& e : entries)
@@ -171,7 +164,7 @@ Status add_routes(NodeParts& parts, NodeControl& control) {
   if (auto s = set_directed_broadcasts(control, parts.config.links); !s) return s;
   for (const auto& slot : parts.interfaces)
     for (const wire::IpPrefix& a : slot->control->addresses())
-      if (auto s = add_address(*parts.routes, slot->control->id(), a); !s) return s;
+      if (auto s = parts.addresses->address_assigned(slot->control->id(), a); !s) return s;
   for (const RouteConfig& r : parts.config.routes)
     if (auto s = control.add_route(r); !s) return s;
   for (const MulticastRouteConfig& r : parts.config.multicast_routes)

@@ -8,17 +8,54 @@
 
 namespace ipoib::mgmt {
 
+/// No other host may send from the address from here on. An IPv6 address is in use only after duplicate
+/// address detection. Link-local addresses are valid on their link only: they are listened to, not
+/// routed.
+Status AddressBook::address_assigned(table::InterfaceId iface, const wire::IpPrefix& address) {
+  expects_management();
+  if (wire::is_link_local6(address.addr)) return {};
+  auto added = address.addr.is_v4() ? routes_.add_address(iface, address)
+                                    : routes_.add_network(iface, address).and_then([&] {
+                                        return routes_.suspend_local(iface, address);
+                                      });
+  if (added) return added;
+  if (added.error().code != Errc::kExists) forget_local(iface, address);
+  forget_network(iface, address);
+  return added;
+}
+
+void AddressBook::address_released(table::InterfaceId iface, const wire::IpPrefix& address) {
+  expects_management();
+  if (wire::is_link_local6(address.addr)) return;
+  forget_local(iface, address);
+  forget_network(iface, address);
+}
+
+/// Addresses of one network share the address of any router on it, so those in use are added again.
+void AddressBook::forget_local(table::InterfaceId iface, const wire::IpPrefix& address) {
+  routes_.remove_local(iface, address);
+  for (const wire::IpPrefix& own : interfaces_.find(iface)->usable)
+    if (!own.addr.is_v4() && !wire::is_link_local6(own.addr))
+      report(iface, routes_.add_local(iface, own));
+}
+
+/// The network stays while the interface has another address in it.
+void AddressBook::forget_network(table::InterfaceId iface, const wire::IpPrefix& address) {
+  const auto& own = interfaces_.find(iface)->control->addresses();
+  const bool kept = std::any_of(own.begin(), own.end(), [&](const wire::IpPrefix& other) {
+    return other != address && other.len == address.len &&
+           wire::network(other) == wire::network(address);
+  });
+  if (!kept) routes_.remove_network(iface, address);
+}
+
 void AddressBook::address_ready(table::InterfaceId iface, const wire::IpPrefix& address) {
   expects_management();
   multicast_.address_ready(iface, address.addr, now_);
   auto& usable = interfaces_.find(iface)->usable;
   if (std::find(usable.begin(), usable.end(), address) == usable.end()) usable.push_back(address);
   multicast_.set_networks(iface, usable);
-  // Link-local addresses are valid on their link only: they are listened to, not routed.
-  if (wire::is_link_local6(address.addr)) return;
-  report(iface, routes_.add_network(iface, address).and_then([&] {
-    return routes_.add_local(iface, address);
-  }));
+  if (!wire::is_link_local6(address.addr)) report(iface, routes_.add_local(iface, address));
 }
 
 void AddressBook::address_removed(table::InterfaceId iface, const wire::IpPrefix& address) {
@@ -32,14 +69,10 @@ void AddressBook::address_removed(table::InterfaceId iface, const wire::IpPrefix
   report(iface, routes_.suspend_local(iface, address));
 }
 
-/// The other host may send from the address. Addresses of one network share the address of any
-/// router on it, so those in use are added again.
+/// The other host may send from the address.
 void AddressBook::address_duplicate(table::InterfaceId iface, const wire::IpPrefix& address) {
   expects_management();
-  routes_.remove_local(iface, address);
-  for (const wire::IpPrefix& own : interfaces_.find(iface)->usable)
-    if (!own.addr.is_v4() && !wire::is_link_local6(own.addr))
-      report(iface, routes_.add_local(iface, own));
+  forget_local(iface, address);
 }
 
 void AddressBook::default_router(table::InterfaceId iface, const wire::IpAddr& router,

@@ -36,6 +36,8 @@ class AddressBook final : public link::AddressSink {
     expects_management();
     multicast_.unlisten(iface, addr, now_);
   }
+  Status address_assigned(table::InterfaceId iface, const wire::IpPrefix& address) override;
+  void address_released(table::InterfaceId iface, const wire::IpPrefix& address) override;
   void address_ready(table::InterfaceId iface, const wire::IpPrefix& address) override;
   void address_removed(table::InterfaceId iface, const wire::IpPrefix& address) override;
   void address_duplicate(table::InterfaceId iface, const wire::IpPrefix& address) override;
@@ -48,6 +50,8 @@ class AddressBook final : public link::AddressSink {
   void neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) override;
 
  private:
+  void forget_local(table::InterfaceId iface, const wire::IpPrefix& address);
+  void forget_network(table::InterfaceId iface, const wire::IpPrefix& address);
   [[nodiscard]] std::string name_of(table::InterfaceId iface) const;
   void report(table::InterfaceId iface, const Status& status) const {
     if (!status) log(LogArea::kMgmt, LogLevel::kErr, "{}: {}", name_of(iface), status.error().what);

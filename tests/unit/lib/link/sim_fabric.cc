@@ -131,7 +131,8 @@ std::optional<wire::IpAddr> SimNode::local6() const {
 }
 
 bool SimNode::owns(const wire::IpAddr& addr) const {
-  return addr == address_ || addresses->ready.count({config_.id, {addr, 64}}) != 0;
+  return addr == address_ || std::any_of(addresses->ready.begin(), addresses->ready.end(),
+                                         [&](const auto& own) { return own.second.addr == addr; });
 }
 
 void SimNode::send_ip(const wire::IpAddr& to) {

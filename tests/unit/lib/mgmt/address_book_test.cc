@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "tests/support/addresses.h"
@@ -25,6 +26,8 @@ class AddressBookTest : public testing::Test,
  protected:
   // In this test, the index of a neighbour is the last octet of its address.
   Status set_prefix(const wire::IpPrefix& prefix, table::NextHopIndex next_hop) override {
+    if (prefixes.size() >= room && !prefixes.contains(prefix))
+      return fail(Errc::kNoResources, "full");
     prefixes[prefix] = next_hop;
     return {};
   }
@@ -59,6 +62,7 @@ class AddressBookTest : public testing::Test,
     return it == prefixes.end() ? table::NextHopKind::kNone : hops.at(it->second).kind;
   }
 
+  std::size_t room = SIZE_MAX;  ///< Of prefixes.
   std::map<wire::IpPrefix, table::NextHopIndex> prefixes;
   std::map<table::NextHopIndex, table::NextHop> hops;
   InterfaceTable interfaces;
@@ -133,6 +137,103 @@ TEST_F(AddressBookTest, AnAddressStaysOwnWhileItIsNotInUse) {
   EXPECT_EQ(kind("fd00::2/128"), NextHopKind::kNone);
   EXPECT_EQ(kind("fd00::1/128"), NextHopKind::kLocal);
   EXPECT_EQ(kind("fd00::/128"), NextHopKind::kLocal);
+}
+
+class AddressChangesTest : public AddressBookTest {
+ protected:
+  AddressChangesTest() {
+    interfaces.add({0}).control = &first;
+    interfaces.add({0}).control = &second;
+  }
+  Status assign(table::InterfaceId iface, const char* address) {
+    const auto own = *wire::parse_prefix(address);
+    auto assigned = book.address_assigned(iface, own);
+    if (!assigned) return assigned;
+    return interfaces.find(iface)->control->add_address(own, {}, TimePoint{});
+  }
+  void release(table::InterfaceId iface, const char* address) {
+    const auto own = *wire::parse_prefix(address);
+    ASSERT_TRUE(interfaces.find(iface)->control->remove_address(own, TimePoint{}));
+    book.address_released(iface, own);
+  }
+  std::optional<Errc> refused(table::InterfaceId iface, const char* address) {
+    const auto before = prefixes;
+    const auto assigned = assign(iface, address);
+    EXPECT_EQ(prefixes, before) << address << " left something behind";
+    return assigned ? std::nullopt : std::optional{assigned.error().code};
+  }
+
+  FakeInterface first, second;
+};
+
+TEST_F(AddressChangesTest, P19_ANetworkStaysUntilItsLastAddressGoes) {
+  using table::NextHopKind;
+  for (const char* address : {"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/32", "fd00::1/64"})
+    ASSERT_TRUE(assign(0, address)) << address;
+  EXPECT_EQ(kind("10.0.0.0/24"), NextHopKind::kConnected);
+  EXPECT_EQ(kind("10.0.0.255/32"), NextHopKind::kBroadcast);
+  EXPECT_EQ(kind("10.0.0.3/32"), NextHopKind::kLocal);
+  EXPECT_EQ(kind("fd00::/64"), NextHopKind::kConnected);
+  EXPECT_EQ(kind("fd00::1/128"), NextHopKind::kLocalDown) << "until detection has ended";
+  release(0, "10.0.0.1/24");
+  EXPECT_EQ(kind("10.0.0.1/32"), NextHopKind::kNone);
+  EXPECT_EQ(kind("10.0.0.0/24"), NextHopKind::kConnected);
+  for (const char* address : {"10.0.0.2/24", "10.0.0.3/32", "fd00::1/64"}) release(0, address);
+  EXPECT_TRUE(prefixes.empty());
+  // Another interface can have them now.
+  for (const char* address : {"10.0.0.1/24", "fd00::1/64"}) EXPECT_TRUE(assign(1, address));
+}
+
+TEST_F(AddressChangesTest, P19_WhatAnotherInterfaceHasIsRefused) {
+  for (const char* address : {"10.0.0.1/24", "fd00::1/64"}) ASSERT_TRUE(assign(0, address));
+  book.address_ready(0, *wire::parse_prefix("fd00::1/64"));
+  for (const char* address : {"10.0.0.2/24", "10.0.0.1/16", "fd00::2/64", "fd00::1/48"})
+    EXPECT_EQ(refused(1, address), Errc::kExists) << address;
+  EXPECT_TRUE(assign(1, "10.0.0.2/32")) << "a part of the network";
+  // Each link has link-local addresses of its own.
+  EXPECT_TRUE(assign(0, "fe80::1/64"));
+  EXPECT_TRUE(assign(1, "fe80::1/64"));
+}
+
+TEST_F(AddressChangesTest, P19_AnAddressWithoutRoomLeavesNothingBehind) {
+  ASSERT_TRUE(assign(0, "10.0.0.1/24"));
+  for (const char* address : {"10.0.1.1/24", "fd00::1/64"})
+    for (std::size_t more : {0, 1, 2}) {
+      room = prefixes.size() + more;
+      EXPECT_EQ(refused(0, address), Errc::kNoResources) << address << ", room for " << more;
+    }
+  room = SIZE_MAX;
+  EXPECT_TRUE(assign(0, "10.0.1.1/24"));
+}
+
+TEST_F(AddressChangesTest, P19_TheAddressOfAnyRouterIsSharedByAddressesInUse) {
+  using table::NextHopKind;
+  for (const char* address : {"fd00::1/64", "fd00::2/64"}) {
+    ASSERT_TRUE(assign(0, address));
+    book.address_ready(0, *wire::parse_prefix(address));
+  }
+  EXPECT_EQ(kind("fd00::/128"), NextHopKind::kLocal);
+  book.address_removed(0, *wire::parse_prefix("fd00::1/64"));
+  release(0, "fd00::1/64");
+  EXPECT_EQ(kind("fd00::1/128"), NextHopKind::kNone);
+  EXPECT_EQ(kind("fd00::/128"), NextHopKind::kLocal);
+  EXPECT_EQ(kind("fd00::/64"), NextHopKind::kConnected);
+}
+
+/// Addresses that were added at run time may move to another node.
+TEST_F(AddressChangesTest, P19_TheFirstAddressIsTheSourceOfErrors) {
+  for (const char* address : {"10.0.0.1/24", "10.1.0.1/24", "10.1.0.2/24", "fd00::1/64",
+                              "fd00:1::1/64", "fd00:1::2/64", "fe80::1/64", "fe80::2/64"}) {
+    ASSERT_TRUE(assign(0, address));
+    book.address_ready(0, *wire::parse_prefix(address));
+  }
+  const InterfaceSlot& slot = *interfaces.find(table::InterfaceId{0});
+  EXPECT_EQ(slot.source_for(ip("10.1.0.9")), ip("10.0.0.1"));
+  EXPECT_EQ(slot.source_for(ip("fd00:1::9")), ip("fd00:1::1"));
+  EXPECT_EQ(slot.source_for(ip("fd00:2::9")), ip("fd00::1"));
+  EXPECT_EQ(slot.source_for(ip("fe80::9")), ip("fe80::1"));
+  release(0, "10.0.0.1/24");
+  EXPECT_EQ(slot.source_for(ip("10.1.0.9")), ip("10.1.0.1"));
 }
 
 /// The withdrawal of a default router whose route was not used does not remove the operator's
