@@ -52,6 +52,11 @@ class NodeControl {
   /// addresses.
   virtual Status change_hca(std::string_view name, const fabric::PortChange& change) = 0;
 
+  /// Gives an interface an address, or takes one away; NodeView::config() follows. An IPv6 address is
+  /// used after duplicate address detection. kNotFound; those of link::Interface::add_address() and
+  /// remove_address().
+  virtual Status add_address(std::string_view iface, const wire::IpPrefix& address) = 0;
+  virtual Status remove_address(std::string_view iface, const wire::IpPrefix& address) = 0;
   virtual Status add_neighbour(const NeighbourEntryConfig& entry) = 0;
   virtual Status remove_neighbour(std::string_view iface, const wire::IpAddr& addr) = 0;
   /// Forgets neighbours that are not static; `iface` empty: of all interfaces.

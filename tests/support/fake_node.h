@@ -77,6 +77,10 @@ struct FakeControl final : mgmt::NodeControl, Fake {
   Status set_queues(Text link, unsigned n) override { return note(link, "queues", n); }
   Status set_promiscuous(Text n, bool on) override { return note(n, "promiscuous", on); }
   Status change_hca(Text n, const fabric::PortChange& c) override { return note("hca", n, c); }
+  Status add_address(Text i, const wire::IpPrefix& a) override { return note("address add", i, a); }
+  Status remove_address(Text i, const wire::IpPrefix& a) override {
+    return note("address del", i, a);
+  }
   Status add_neighbour(const Entry& e) override { return note("neigh add", e); }
   Status remove_neighbour(Text i, const Addr& a) override { return note("neigh del", i, a); }
   Status flush_neighbours(Text i) override { return note("neigh flush", Name{i}); }

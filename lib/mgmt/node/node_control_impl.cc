@@ -19,14 +19,25 @@ tl::unexpected<Error> no_interface(std::string_view name) {
   return fail(Errc::kNotFound, "no link or port {}", name);
 }
 
-/// `name`: of an interface of the node.
-IpConfig& ip_config_of(NodeConfig& config, std::string_view name) {
+/// Calls `use` with the configuration of the interface `name`, which is of the node.
+template <class Use>
+auto& with_entry(NodeConfig& config, std::string_view name, const Use& use) {
   const auto is_it = [name](const auto& entry) { return entry.name == name; };
   const auto port = std::find_if(config.ports.begin(), config.ports.end(), is_it);
-  if (port != config.ports.end()) return port->ip;
+  if (port != config.ports.end()) return use(*port);
   const auto link = std::find_if(config.links.begin(), config.links.end(), is_it);
   expects(link != config.links.end(), "an interface is a port or a link");
-  return link->ip;
+  return use(*link);
+}
+
+IpConfig& ip_config_of(NodeConfig& config, std::string_view name) {
+  return with_entry(
+      config, name, [](auto& entry) -> auto& { return entry.ip; });
+}
+
+std::vector<wire::IpPrefix>& addresses_of(NodeConfig& config, std::string_view name) {
+  return with_entry(
+      config, name, [](auto& entry) -> auto& { return entry.addresses; });
 }
 
 }  // namespace
@@ -34,6 +45,24 @@ IpConfig& ip_config_of(NodeConfig& config, std::string_view name) {
 void NodeControlImpl::set_forwarding(bool on) {
   parts_.loop->expects_own_lcore();
   parts_.tables.settings.forwarding.store(on, std::memory_order_relaxed);
+}
+
+Status NodeControlImpl::add_address(std::string_view iface, const wire::IpPrefix& address) {
+  parts_.loop->expects_own_lcore();
+  const InterfaceSlot* slot = parts_.interfaces.find(iface);
+  if (slot == nullptr) return no_interface(iface);
+  auto added = slot->control->add_address(address, {}, parts_.now());
+  if (added) addresses_of(parts_.config, iface).push_back(address);
+  return added;
+}
+
+Status NodeControlImpl::remove_address(std::string_view iface, const wire::IpPrefix& address) {
+  parts_.loop->expects_own_lcore();
+  const InterfaceSlot* slot = parts_.interfaces.find(iface);
+  if (slot == nullptr) return no_interface(iface);
+  auto removed = slot->control->remove_address(address, parts_.now());
+  if (removed) std::erase(addresses_of(parts_.config, iface), address);
+  return removed;
 }
 
 Status NodeControlImpl::add_neighbour(const NeighbourEntryConfig& entry) {

@@ -31,6 +31,8 @@ class NodeControlImpl final : public NodeControl {
   Status set_queues(std::string_view link, unsigned n) override;
   Status set_promiscuous(std::string_view port, bool on) override;
   Status change_hca(std::string_view name, const fabric::PortChange& change) override;
+  Status add_address(std::string_view iface, const wire::IpPrefix& address) override;
+  Status remove_address(std::string_view iface, const wire::IpPrefix& address) override;
   Status add_neighbour(const NeighbourEntryConfig& entry) override;
   Status remove_neighbour(std::string_view iface, const wire::IpAddr& addr) override;
   Status flush_neighbours(std::string_view iface) override;

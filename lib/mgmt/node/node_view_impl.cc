@@ -92,7 +92,7 @@ std::vector<LinkInfo> NodeViewImpl::links() const {
       row.port_users.push_back(fmt::format("{} {}", user.name, user.up ? "up" : "down"));
     if (const link::Connections* c = l->control().connections())
       row.connected = {parts_.config.links[i].connected_mtu, c->size(), c->counters()};
-    row.addresses = l->config().addresses;
+    row.addresses = l->control().addresses();
     row.ip6 = ip6_of(l->control());
     row.traffic = stats_.traffic(l->config().id);
     rows.push_back(std::move(row));
@@ -123,7 +123,7 @@ std::vector<EthernetPortInfo> NodeViewImpl::ports() const {
     if (p.device().closed())
       row.problem = "its device was removed; restart the node to use it again";
     row.counters = p.control().counters();
-    row.addresses = p.config().addresses;
+    row.addresses = p.control().addresses();
     row.ip6 = ip6_of(p.control());
     row.traffic = stats_.traffic(p.config().id);
     rows.push_back(std::move(row));
