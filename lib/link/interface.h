@@ -104,7 +104,7 @@ class AddressSink {
 
 class IpStack;
 
-/// How an interface begins to use an address that it gets while it runs.
+/// The way in which an interface begins to use an address that it gets while it runs.
 struct AddressOptions {
   /// IPv6: after duplicate address detection, now and whenever the interface comes up. Without it at
   /// once: for an address that moves between routers, whose former owner may not know it yet.
@@ -112,7 +112,7 @@ struct AddressOptions {
 };
 
 /// Number of addresses of an interface, without the link-local one that it makes itself.
-inline constexpr std::size_t kMaxAddresses = 256;
+inline constexpr std::size_t kMaxAddresses = 128;
 
 /// The functions that links and ports have in common. Those of the IP stack are the same for both.
 /// Management lcore only.
@@ -128,8 +128,8 @@ class Interface {
   [[nodiscard]] virtual std::string reason() const = 0;
   /// Largest IP packet; 0 while unknown.
   [[nodiscard]] virtual std::uint16_t mtu() const = 0;
-  /// Those that it was configured with, one obtained by RARP, and those of add_address(), in this
-  /// order.
+  /// The configured addresses, one obtained by RARP, and those of add_address(), in the order in which
+  /// it got them.
   [[nodiscard]] const std::vector<wire::IpPrefix>& addresses() const;
   /// IPv6 addresses with their state, including the link-local one.
   [[nodiscard]] std::vector<AddressInfo> addresses6() const;
@@ -146,7 +146,8 @@ class Interface {
   /// begins to use the address when it comes up. Must not be called by an AddressSink. Errors:
   /// kInvalidArgument, no address of one host, or a broadcast address here; kExists, an own address of
   /// this or another interface, a static neighbour, or a network of another interface; kNoResources,
-  /// kMaxAddresses or no room for its routes; kRefused, IPv6 is not configured.
+  /// kMaxAddresses or no room for its routes; kRefused, the interface is configured
+  /// without IPv6, or without IPv4.
   Status add_address(const wire::IpPrefix& address, const AddressOptions& options, TimePoint now);
   /// Takes an address away. With the last one of a network the neighbours there are forgotten, except
   /// static ones; gateways of routes are asked for again. Must not be called by an AddressSink. Errors: kNotFound;

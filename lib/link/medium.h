@@ -37,6 +37,8 @@ class Medium {
   }
   /// The form of addresses in ARP records and ND options.
   [[nodiscard]] virtual wire::LinkFormat format() const { return own_hw().kind(); }
+  /// False: no host here has an IPv4 address, because nothing reaches all of them.
+  [[nodiscard]] virtual bool carries_v4() const { return true; }
   /// The address of all hosts, for IPv4 broadcasts.
   [[nodiscard]] virtual wire::HwAddr broadcast_hw() const = 0;
   virtual void broadcast(wire::EtherType type, std::span<const std::byte> payload) = 0;

@@ -94,6 +94,8 @@ Status IpStack::can_add(const wire::IpPrefix& address) const {
   const wire::IpAddr& addr = address.addr;
   if (!wire::is_interface_address(address))
     return refuse(Errc::kInvalidArgument, "it is no address of one host");
+  if (addr.is_v4() && !medium_.carries_v4())
+    return refuse(Errc::kRefused, "all-nodes = \"instead\" disables IPv4 there");
   if (!addr.is_v4() && !config_.ip6.enabled)
     return refuse(Errc::kRefused, "IPv6 is not configured there");
   const auto own6 = nd_.list();
@@ -171,7 +173,7 @@ void IpStack::review_neighbours(const wire::IpPrefix& changed,
     review(wire::directed_broadcast(own));
     review(wire::net_broadcast(own));
   }
-  // Whether a link-local address is on the link does not depend on own ones.
+  // Link-local addresses are on the link, independent of own ones.
   const bool covered = std::any_of(addresses_.begin(), addresses_.end(), [&](const auto& own) {
     return own.len <= changed.len && wire::contains(own, changed.addr);
   });

@@ -141,6 +141,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   }
   [[nodiscard]] bool is_own(const wire::HwAddr& hw) const override;
   [[nodiscard]] wire::LinkFormat format() const override { return dialect_->format(); }
+  [[nodiscard]] bool carries_v4() const override { return config_.all_nodes != AllNodes::kInstead; }
   [[nodiscard]] wire::HwAddr broadcast_hw() const override;
   void broadcast(wire::EtherType type, std::span<const std::byte> payload) override;
   void send(const wire::HwAddr& to, wire::EtherType type, std::span<const std::byte> payload,

@@ -12,6 +12,7 @@
 #include "lib/link/ethernet_port.h"
 #include "tests/support/link_fakes.h"
 #include "tests/support/logged.h"
+#include "tests/support/sim_ipoib_link.h"
 #include "tests/unit/lib/link/sim_fabric.h"
 #include "tests/unit/lib/link/sim_nd.h"
 
@@ -235,6 +236,18 @@ TEST_F(AddressChanges, P19_NoIpv6AddressWhereItIsNotConfigured) {
   ASSERT_FALSE(added);
   EXPECT_EQ(added.error().code, Errc::kRefused);
   p.stop(now);
+}
+
+TEST(LinkAddressChanges, P19_NoIpv4AddressOnALinkWithoutArp) {
+  SimIpoibLink sim{SimIpoibLink::config_with([](LinkConfig& c) {
+    c.addresses.clear();
+    c.all_nodes = AllNodes::kInstead;
+  })};
+  sim.bring_up();
+  const auto added = sim.link.add_address(prefix("10.0.0.9/24"), {}, sim.now);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, Errc::kRefused);
+  EXPECT_TRUE(sim.link.add_address(prefix("fd00::9/64"), {}, sim.now));
 }
 
 TEST_F(AddressChanges, P19_NeighboursOfTheLastAddressOfANetworkAreForgotten) {
@@ -612,7 +625,7 @@ TEST_P(VirtualAddress, P17_MovesBetweenNodesWhileAHostSends) {
   add_to(a);
   send_for(5s);
   EXPECT_GE(heard(a), before + 499);
-  // Those that were sent while none had it, and one that was under way with the announcement.
+  // They were sent while none had it, and one was under way with the announcement.
   EXPECT_LE(f.lost["misdirected"], 11U);
   for (auto* n : {&a, &b, &host}) n->link->stop(f.now);
   f.run_for(3s);

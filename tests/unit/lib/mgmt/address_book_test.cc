@@ -62,7 +62,7 @@ class AddressBookTest : public testing::Test,
     return it == prefixes.end() ? table::NextHopKind::kNone : hops.at(it->second).kind;
   }
 
-  std::size_t room = SIZE_MAX;  ///< Of prefixes.
+  std::size_t room = SIZE_MAX;  ///< For prefixes.
   std::map<wire::IpPrefix, table::NextHopIndex> prefixes;
   std::map<table::NextHopIndex, table::NextHop> hops;
   InterfaceTable interfaces;
