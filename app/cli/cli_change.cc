@@ -27,6 +27,10 @@ wire::IpPrefix prefix(const Match& match) {
   return wire::parse_prefix(match.get("PREFIX").value_or("")).value_or(wire::IpPrefix{});
 }
 
+wire::IpPrefix own_address(const Match& match) {
+  return wire::parse_prefix(match.get("OWN").value_or("")).value_or(wire::IpPrefix{});
+}
+
 std::vector<wire::IpAddr> addresses(std::string_view list) {
   std::vector<wire::IpAddr> result;
   while (!list.empty()) {
@@ -117,6 +121,14 @@ Result<Output> set_hca(const mgmt::NodeFaces& node, const Match& match) {
 
 Result<Output> link_state(const mgmt::NodeFaces& node, const Match& match) {
   return done(node.control.set_interface_up(match.get("IFACE").value_or(""), match.has("up")));
+}
+
+Result<Output> address_add(const mgmt::NodeFaces& node, const Match& match) {
+  return done(node.control.add_address(match.get("IFACE").value_or(""), own_address(match)));
+}
+
+Result<Output> address_del(const mgmt::NodeFaces& node, const Match& match) {
+  return done(node.control.remove_address(match.get("IFACE").value_or(""), own_address(match)));
 }
 
 Result<Output> neigh_add(const mgmt::NodeFaces& node, const Match& match) {

@@ -100,6 +100,8 @@ Result<Output> quit(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> clear_stats(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> set_hca(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> link_state(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> address_add(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> address_del(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> neigh_add(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> neigh_del(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> neigh_flush(const mgmt::NodeFaces& node, const Match& match);

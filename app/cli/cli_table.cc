@@ -12,6 +12,7 @@
 #include "lib/fwd/worker_config.h"
 #include "lib/link/interface.h"
 #include "lib/msg/trace_records.h"
+#include "lib/wire/ip_prefix.h"
 #include "lib/wire/ipoib.h"
 
 namespace ipoib::app {
@@ -40,6 +41,11 @@ bool is_rate(std::string_view word) {
 
 bool is_address(std::string_view word) {
   return wire::parse_ip(word).has_value();
+}
+
+bool is_interface_address(std::string_view word) {
+  const auto address = wire::parse_prefix(word);
+  return address && wire::is_interface_address(*address);
 }
 
 bool is_group(std::string_view word) {
@@ -120,6 +126,7 @@ const std::vector<Parameter>& parameters() {
       {"WHERE", "name of a link, port or HCA", is_name},
       {"WORKER", "number of a worker, from 0", [](std::string_view w) { return is_up_to(w, 127); }},
       {"ADDR", "IP address", is_address},
+      {"OWN", "IP address of a host and prefix length", is_interface_address},
       {"ADDRS", "IP addresses without a zone (dev names the interface), separated by commas",
        is_address_list},
       {"PREFIX", "IP prefix without host bits", is_prefix},
@@ -279,6 +286,13 @@ const std::vector<Command>& commands() {
        port_state},
       {"port config mtu IFACE MTU", "MTU of a port or link", set_mtu},
       {"link up|down IFACE", "bring a link or port up, or take it down gracefully", link_state},
+      {"address add IFACE OWN",
+       "give a link or port an address, and announce it; IPv6: after duplicate address detection",
+       address_add},
+      {"address del IFACE OWN",
+       "take an address from a link or port; with the last one of a prefix its neighbours are "
+       "forgotten",
+       address_del},
       {"neigh add IFACE ADDR lladdr LLADDR [lid LID [sl SL]]", "add a static neighbour", neigh_add},
       {"neigh del IFACE ADDR", "remove a neighbour", neigh_del},
       {"neigh flush all", "remove every neighbour that was resolved", neigh_flush},

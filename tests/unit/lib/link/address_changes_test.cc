@@ -241,6 +241,7 @@ TEST_F(AddressChanges, P19_NoIpv6AddressWhereItIsNotConfigured) {
 TEST(LinkAddressChanges, P19_NoIpv4AddressOnALinkWithoutArp) {
   SimIpoibLink sim{SimIpoibLink::config_with([](LinkConfig& c) {
     c.addresses.clear();
+    c.ip6.enabled = true;
     c.all_nodes = AllNodes::kInstead;
   })};
   sim.bring_up();
