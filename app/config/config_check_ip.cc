@@ -44,11 +44,16 @@ std::vector<OwnAddress> own_addresses(const Draft& draft, const Report& report) 
 }
 
 /// An address must be unique, and a prefix must be on one interface only: otherwise its neighbours
-/// could be on either.
+/// could be on either. Link-local ones are those of each interface.
 void check_addresses(const std::vector<OwnAddress>& own, Report& report) {
   Unique<wire::IpAddr> unique{"address"};
+  Unique<std::pair<std::string, wire::IpAddr>> local{"address"};
   for (std::size_t i = 0; i < own.size(); ++i) {
     const auto& a = own[i];
+    if (wire::is_link_local6(a.prefix.addr)) {
+      local.add({*a.name, a.prefix.addr}, quote(wire::to_string(a.prefix)), a.path, *a.at);
+      continue;
+    }
     unique.add(a.prefix.addr, quote(wire::to_string(a.prefix)), a.path, *a.at);
     for (std::size_t k = 0; k < i; ++k) {
       const auto& b = own[k];
@@ -63,6 +68,7 @@ void check_addresses(const std::vector<OwnAddress>& own, Report& report) {
     }
   }
   unique.check(report);
+  local.check(report);
 }
 
 /// `iface`: empty: any.
@@ -161,6 +167,7 @@ void check_routes(const Draft& draft, const std::vector<OwnAddress>& own, Report
 std::set<wire::IpPrefix> prefixes_of(const std::vector<OwnAddress>& own) {
   std::set<wire::IpPrefix> prefixes;
   for (const OwnAddress& a : own) {
+    if (wire::is_link_local6(a.prefix.addr)) continue;
     prefixes.insert(wire::host_prefix(a.prefix.addr));
     if (a.prefix.len >= wire::host_len(a.prefix.addr)) continue;
     const wire::IpAddr network = wire::network(a.prefix);

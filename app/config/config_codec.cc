@@ -58,12 +58,6 @@ bool is_host_address(const wire::IpAddr& addr) {
   return first != 0 && first != 127 && first < 224;
 }
 
-/// True if the address is neither the network nor the broadcast address of its prefix.
-bool is_host_of(const wire::IpPrefix& prefix) {
-  if (prefix.len >= (prefix.addr.is_v4() ? 31 : 127)) return true;
-  return prefix.addr != wire::network(prefix) && prefix.addr != wire::directed_broadcast(prefix);
-}
-
 }  // namespace
 
 std::string phrase(std::string_view type, std::string_view allowed) {
@@ -274,8 +268,7 @@ std::optional<wire::IpAddr> Source::read(const Field& field) const {
 std::optional<wire::IpPrefix> InterfaceAddress::read(const Field& field) const {
   const auto* text = text_of(field);
   const auto prefix = text != nullptr ? wire::parse_prefix(*text) : std::nullopt;
-  if (prefix && prefix->len > 0 && is_host_address(prefix->addr) && is_host_of(*prefix))
-    return prefix;
+  if (prefix && wire::is_interface_address(*prefix)) return prefix;
   reject_address(*this, field, "the section");
   return std::nullopt;
 }

@@ -408,7 +408,8 @@ Section<LinkConfigEntry> link_section() {
                  "Send packets for nonexistent groups to the broadcast group, except those with "
                  "link-local scope."),
           row<E>("address", &E::addresses, ListOf<InterfaceAddress>{},
-                 "IP addresses of the interface with their prefix lengths."),
+                 "IP addresses of the interface with their prefix lengths. IPv6 has a link-local "
+                 "address beside these."),
           row<E>(
               "queue-pairs", &E::queue_pairs, Integer{0, 127},
               "Limit of the link's UD queue pairs, each of another worker; 0: one for each worker, "
@@ -460,7 +461,8 @@ Section<PortConfig> port_section() {
       {
           row<E>("device", &E::device, Text{}, "Name of the DPDK Ethernet device.", Required::kYes),
           row<E>("address", &E::addresses, ListOf<InterfaceAddress>{},
-                 "IP addresses of the interface with their prefix lengths."),
+                 "IP addresses of the interface with their prefix lengths. IPv6 has a link-local "
+                 "address beside these."),
           row<E>("mtu", &E::mtu, Integer{68, 9600}, "MTU: the largest IP packet, in octets."),
           row<E>("tcp-offload", &E::tcp_offload, Boolean{},
                  "Merge consecutive TCP segments of MTU size into larger packets for neighbours in "

@@ -390,9 +390,13 @@ const std::vector<Case> kCases = {
       "and ask-rarp requests an IPv4 address, allowed: \"auto\" | \"joined\""}},
 
     // Addresses.
-    {"address_of_link_only",
-     "[link.ib1]\nhca = \"soft0\"\naddress = [\"fd00::1/64\", \"fe80::1/64\"]\n",
-     {"t.toml:18:26: link.ib1.address: invalid value \"fe80::1/64\", allowed: " + kHostAddress}},
+    {"addresses_of_links_only",
+     "[link.ib1]\nhca = \"soft0\"\npkey = 0x8001\naddress = [\"fd00::1/64\", \"fe80::1/64\"]\n"
+     "[port.eth1]\ndevice = \"net_tap1\"\naddress = [\"fe80::1/64\"]\n",
+     {}},
+    {"address_of_loopback6",
+     "[link.ib1]\nhca = \"soft0\"\naddress = [\"fd00::1/64\", \"::1/128\"]\n",
+     {"t.toml:18:26: link.ib1.address: invalid value \"::1/128\", allowed: " + kHostAddress}},
     {"address6_of_network",
      "[link.ib1]\nhca = \"soft0\"\naddress = \"fd00::/64\"\n",
      {"t.toml:18:11: link.ib1.address: invalid value \"fd00::/64\", allowed: " + kHostAddress}},
