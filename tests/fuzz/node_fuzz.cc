@@ -465,6 +465,7 @@ class Harness {
     const bool v6 = (what & 0x40) != 0;
     const bool on = (what & 0x80) != 0;
     const std::string iface{in.one_of(kInterfaces)};
+    if ((what & 0x10) != 0) return own_address(s, iface, on, v6, in);
     if (const auto change = changed_by(what & 15)) s.change(*change);
     switch (what & 15) {
       case 0: static_cast<void>(node.control.set_interface_up(iface, on)); return;
@@ -500,6 +501,17 @@ class Harness {
     g.rate = {static_cast<double>(in.octet()),
               fwd::PacketRate::Unit{static_cast<std::uint8_t>(options >> 1 & 1)}};
     static_cast<void>(node.traffic.set_generator(g));
+  }
+  /// An interface gets or loses an address, which may be another interface's, a neighbour's or none.
+  static void own_address(SimNode& s, const std::string& iface, bool on, bool v6, Input& in) {
+    constexpr std::array<std::uint8_t, 4> kLens = {24, 32, 16, 31}, kLens6 = {64, 128, 48, 127};
+    const wire::IpAddr addr = address(in.octet(), v6);
+    const unsigned len = in.octet() % kLens.size();
+    const wire::IpPrefix own{addr, v6 ? kLens6[len] : kLens[len]};
+    NodeControl& control = s.node().control;
+    const bool changed = on ? control.add_address(iface, own).has_value()
+                            : control.remove_address(iface, own).has_value();
+    if (changed) s.change(Change::kAddresses);
   }
   static void route(const NodeFaces& node, bool on, bool v6, Input& in) {
     const auto to = *wire::parse_prefix(in.one_of(kPrefixes));

@@ -52,6 +52,11 @@ def line(text, node=0):
     return [LINE | node, len(text), *text.encode()]
 
 
+def v6_bit(v):
+    """The bit of a request's kind that selects IPv6."""
+    return 0x40 if v else 0
+
+
 SECONDS3 = wait(31) + wait(30)
 WORK = [WORKER, 0, WORKER, 1, TURN]
 # Both nodes know the hosts and each other, and are connected.
@@ -131,6 +136,15 @@ SEEDS = {
     "default_route": [REQUEST, 0x85, 0, 3, 1, 3] + ping(HOST1, NO_ROUTE) + [DEADLINE] * 3,
     "static_neighbour": [REQUEST, 0x86, 0, IB_ABSENT, 0, 0, 99, 2] + ping(HOST1, IB_ABSENT)
                         + [REQUEST, 0x06, 0, IB_ABSENT],
+    # An address comes and goes, and its network; the neighbour on it, one that is another interface's and one that a
+    # neighbour has are there, too.
+    **both("addresses", lambda v: FORWARD + [REQUEST, 0x90 | v6_bit(v), 1, ECMP, 0] + ping(HOST1, ECMP, v) + ping(HOST1, ECMP2, v)
+           + [DEADLINE] * 3 + [REQUEST, 0x10 | v6_bit(v), 1, ECMP, 0] + ping(HOST1, ECMP, v)),
+    **both("addresses_of_others", lambda v: FORWARD + [REQUEST, 0x90 | v6_bit(v), 0, HOST1, 1, REQUEST, 0x90 | v6_bit(v), 1, HOST1, 0,
+                                                       REQUEST, 0x90 | v6_bit(v), 1, IB_A, 1]
+           + ping(HOST1, HOST2, v) + ping(HOST2, HOST1, v, node=NODE1) + [DEADLINE] * 3),
+    **both("no_address", lambda v: FORWARD + [REQUEST, 0x10 | v6_bit(v), 0, IB_A, 0, REQUEST, 0x10 | v6_bit(v), 1, ETH_A, 0]
+           + ping(HOST1, HOST2, v) + ping(HOST2, HOST1, v, node=NODE1) + [DEADLINE] * 3),
     "multicast_route": [REQUEST, 0x88, 1, GROUP2, 255, 0] + packet(HOST1, GROUP2, UDP, units=4)
                        + [TURN] * 4 + packet(HOST1, GROUP2, UDP, units=4),
     "closed": FORWARD + [REQUEST, 0x0a, 0, 0] + ping(HOST1, HOST2) + [DEADLINE] * 3,

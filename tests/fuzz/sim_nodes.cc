@@ -429,6 +429,25 @@ void SimNodes::put_back_devices(unsigned i, const NodeConfig& original) {
   }
 }
 
+/// All addresses leave first, so that none is where another one belongs, and their order is the same
+/// as at the start.
+void SimNodes::put_back_addresses(const NodeFaces& node, const NodeConfig& original) {
+  const auto all_of = [](const NodeConfig& config) {
+    std::vector<std::pair<std::string, std::vector<wire::IpPrefix>>> all;
+    for (const LinkConfigEntry& l : config.links) all.emplace_back(l.name, l.addresses);
+    for (const PortConfig& p : config.ports) all.emplace_back(p.name, p.addresses);
+    return all;
+  };
+  const auto now = all_of(node.view.config()), before = all_of(original);
+  if (now == before) return;
+  for (const auto& [iface, addresses] : now)
+    for (const wire::IpPrefix& address : addresses)
+      require(node.control.remove_address(iface, address).has_value());
+  for (const auto& [iface, addresses] : before)
+    for (const wire::IpPrefix& address : addresses)
+      require(node.control.add_address(iface, address).has_value());
+}
+
 void SimNodes::put_back_routes(const NodeFaces& node, const NodeConfig& original) {
   for (const RouteInfo& r : node.view.routes({}, 1000))
     if (r.kind == "static" || r.kind == "blackhole")
@@ -465,13 +484,15 @@ void SimNodes::put_back(unsigned i) {
     node.traffic.set_burst(original.worker.burst);
     require(node.traffic.set_generator(original.generator).has_value());
   }
-  if (side.has(Change::kRoutes)) put_back_routes(node, original);
   if (side.has(Change::kMulticastRoutes)) put_back_multicast_routes(node);
   if (side.has(Change::kNeighbours)) {
     const std::array<const char*, 3> names = {"eth0", "ib0", "ib1"};
     for (const NeighbourKey& key : node.view.neighbour_keys(""))
       static_cast<void>(node.control.remove_neighbour(names.at(key.iface), key.addr));
   }
+  if (side.has(Change::kAddresses)) put_back_addresses(node, original);
+  // The network of an address takes the place of a route to it.
+  if (side.has(Change::kRoutes) || side.has(Change::kAddresses)) put_back_routes(node, original);
   for (const auto& [iface, group] : std::exchange(side.joined, {}))
     require(node.control.leave_group(iface, group).has_value());
   side.changed.reset();

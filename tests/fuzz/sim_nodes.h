@@ -72,6 +72,7 @@ enum class Change : std::uint8_t {
   kPort,
   kInterfaces,  ///< Administrative state and MTU.
   kForwarding,
+  kAddresses,
   kRoutes,
   kMulticastRoutes,
   kNeighbours,
@@ -159,6 +160,7 @@ class SimNodes {
   void answer(unsigned side, std::span<const std::byte> frame);
   void put_back(unsigned side);
   void put_back_devices(unsigned side, const NodeConfig& original);
+  static void put_back_addresses(const NodeFaces& node, const NodeConfig& original);
   static void put_back_routes(const NodeFaces& node, const NodeConfig& original);
   static void put_back_multicast_routes(const NodeFaces& node);
   void forget();
