@@ -153,6 +153,7 @@ struct StepLine {
       case Kind::kGroup: return "through a gateway on " + names.iface;
       case Kind::kBlackhole: return "blackhole";
       case Kind::kUnreachable: return "unreachable";
+      case Kind::kProhibited: return "prohibited";
     }
     return "";
   }

@@ -95,7 +95,7 @@ class NextHop(Printer):
     def to_string(self):
         v = self.value
         kind = enumerator(v["kind"])
-        if kind in ("kNone", "kBlackhole", "kUnreachable"):
+        if kind in ("kNone", "kBlackhole", "kUnreachable", "kProhibited"):
             return kind
         if kind == "kGroup":
             return f"{kind} of {1 << int(v['bucket_bits'])} buckets from next hop {int(v['neighbour'])}"

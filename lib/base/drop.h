@@ -71,6 +71,7 @@ enum class Drop : std::uint8_t {
   kIpOption,              ///< An IPv4 option that routers drop.
   kIpNoRoute,
   kIpBlackhole,
+  kIpProhibited,   ///< A route says so; the sender gets an ICMP error.
   kIpTtlExceeded,  ///< TTL or hop limit.
   kIpTooBig,       ///< Larger than the next hop's MTU and must not be fragmented.
   kIpFragmentFailed,
@@ -164,6 +165,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "ip_option",
                                                                         "ip_no_route",
                                                                         "ip_blackhole",
+                                                                        "ip_prohibited",
                                                                         "ip_ttl_exceeded",
                                                                         "ip_too_big",
                                                                         "ip_fragment_failed",

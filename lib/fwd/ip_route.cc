@@ -36,6 +36,8 @@ struct Route4 : Ip4Traits {
   static constexpr IcmpError kExpired = wire::kTtlExceeded;
   static constexpr IcmpError kNoRoute = wire::unreachable4(wire::IcmpUnreachable::kNet);
   static constexpr IcmpError kNoHost = wire::unreachable4(wire::IcmpUnreachable::kHost);
+  static constexpr IcmpError kUnreachable = kNoHost;
+  static constexpr IcmpError kProhibited = wire::unreachable4(wire::IcmpUnreachable::kProhibited);
   /// Octets that a redirect quotes. Source: RFC 1812 §4.3.2.3.
   static constexpr std::uint32_t kQuoted = 576;
 
@@ -62,6 +64,8 @@ struct Route6 : Ip6Traits {
   static constexpr IcmpError kExpired = wire::kHopLimitExceeded;
   static constexpr IcmpError kNoRoute = wire::unreachable6(wire::Icmp6Unreachable::kNoRoute);
   static constexpr IcmpError kNoHost = wire::unreachable6(wire::Icmp6Unreachable::kAddress);
+  static constexpr IcmpError kUnreachable = kNoRoute;
+  static constexpr IcmpError kProhibited = wire::unreachable6(wire::Icmp6Unreachable::kProhibited);
   /// Octets that a redirect quotes. Source: RFC 4861 §4.6.3.
   static constexpr std::uint32_t kQuoted = wire::kMinIpv6Mtu;
 
@@ -155,7 +159,10 @@ void not_forwarded(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& ho
       if (V::kType == wire::EtherType::kIpv4) return bin.add(m, Drop::kIpBroadcast);
       break;
     case NextHopKind::kBlackhole: return bin.add(m, Drop::kIpBlackhole);
-    case NextHopKind::kUnreachable: return c.punt.icmp_error(in, m, Drop::kIpNoRoute, V::kNoHost);
+    case NextHopKind::kUnreachable:
+      return c.punt.icmp_error(in, m, Drop::kIpNoRoute, V::kUnreachable);
+    case NextHopKind::kProhibited:
+      return c.punt.icmp_error(in, m, Drop::kIpProhibited, V::kProhibited);
     default: break;
   }
   c.punt.icmp_error(in, m, Drop::kIpNoRoute, V::kNoRoute);

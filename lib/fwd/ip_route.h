@@ -21,7 +21,8 @@ enum class Ttl : std::uint8_t {
 /// the dropped ones are taken out of `pkts`. Directed broadcasts leave by interfaces that let them
 /// out and are not their ingress: see directed_broadcast.h.
 ///
-/// Errors: kIpFilter, kIpNoRoute, kIpBlackhole, kIpTtlExceeded, kLinkDown, kNeighbourFailed, kNeighbourGone;
+/// Errors: kIpFilter, kIpNoRoute, kIpBlackhole, kIpProhibited, kIpTtlExceeded, kLinkDown, kNeighbourFailed,
+///         kNeighbourGone;
 ///         IPv4: kIpBroadcast, kIpBroadcastLimit, kIpBroadcastRpf; IPv6: kLocalUnsupported (a tentative
 ///         address), those of ip6_deliver; those of IpOutput and Punt.
 void ip4_route(Context& c, const Ingress& in, Ip4Burst& pkts, Ttl ttl) noexcept;

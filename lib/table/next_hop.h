@@ -28,7 +28,8 @@ enum class NextHopKind : std::uint8_t {
   kConnected,    ///< On `iface`: the destination itself is the neighbour.
   kGateway,      ///< Through `neighbour` on `iface`.
   kBlackhole,    ///< Dropped silently.
-  kUnreachable,  ///< Dropped, ICMP host unreachable.
+  kUnreachable,  ///< Dropped, ICMP host unreachable; ICMPv6: no route.
+  kProhibited,   ///< Dropped, ICMP communication administratively prohibited.
   kGroup,        ///< ECMP: `neighbour` is the number of the first of 2^bucket_bits buckets, each a
                  ///< next hop. A hash of addresses, protocol, ports and IPv6 flow label chooses the
                  ///< bucket, so that a flow keeps its path until its bucket is rewritten. Behind

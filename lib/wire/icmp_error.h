@@ -29,6 +29,7 @@ inline constexpr IcmpError kTtlExceeded{static_cast<std::uint8_t>(IcmpType::kTim
 /// Codes of ICMPv6 destination unreachable. Source: RFC 4443 §3.1.
 enum class Icmp6Unreachable : std::uint8_t {
   kNoRoute = 0,
+  kProhibited = 1,
   kBeyondScope = 2,
   kAddress = 3,
   kPort = 4

@@ -160,7 +160,8 @@ enum class IcmpUnreachable : std::uint8_t {
   kProtocol = 2,
   kPort = 3,
   kFragmentationNeeded = 4,
-  kSourceRouteFailed = 5
+  kSourceRouteFailed = 5,
+  kProhibited = 13  ///< RFC 1812 §5.2.7.1.
 };
 
 /// Adds the carries of a sum of 16-bit words to it until there are none.

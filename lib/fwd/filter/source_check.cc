@@ -39,7 +39,8 @@ bool is_allowed(const Context& c, NextHopIndex route, SourceCheck check,
     case NextHopKind::kNone:
     case NextHopKind::kBroadcast:
     case NextHopKind::kBlackhole:
-    case NextHopKind::kUnreachable: break;
+    case NextHopKind::kUnreachable:
+    case NextHopKind::kProhibited: break;
   }
   return false;
 }

@@ -187,6 +187,7 @@ TEST_F(CliTraceTest, EachStepHasItsLine) {
       {Hop::kGateway, "ip4_route: 10.0.0.0/24, through a gateway on ib0"},
       {Hop::kBlackhole, "ip4_route: 10.0.0.0/24, blackhole"},
       {Hop::kUnreachable, "ip4_route: 10.0.0.0/24, unreachable"},
+      {Hop::kProhibited, "ip4_route: 10.0.0.0/24, prohibited"},
   };
   for (const auto& [hop, line] : hops)
     EXPECT_EQ(line_of(trace::Routed{hop, 1, ip("10.0.0.2")}, {"ib0", prefix}), line);

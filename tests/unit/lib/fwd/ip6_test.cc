@@ -395,14 +395,20 @@ TEST_F(Ip6Test, P05_RoutesThatLeadNowhereAreTold) {
   using table::NextHopKind;
   add_route("fd00:c::/64", {NextHopKind::kUnreachable, 0, 0, 0});
   add_route("fd00:d::/64", {NextHopKind::kBlackhole, 0, 0, 0});
+  add_route("fd00:f::/64", {NextHopKind::kProhibited, 0, 0, 0});
   feed({.dst = "fd00:e::1"});
   Punted p = only_punted();
   EXPECT_EQ(std::pair(p.message.icmp_type, p.message.icmp_code),
             std::pair(std::uint8_t{1}, std::uint8_t{0}));
   feed({.dst = "fd00:c::1"});
   p = only_punted();
-  EXPECT_EQ(p.message.icmp_code, 3);
+  EXPECT_EQ(p.message.icmp_code, 0) << "as Linux, which knows no host there";
   EXPECT_EQ(drops(kEth0, Drop::kIpNoRoute), 2U);
+  feed({.dst = "fd00:f::1"});
+  p = only_punted();
+  EXPECT_EQ(std::pair(p.message.icmp_type, p.message.icmp_code),
+            std::pair(std::uint8_t{1}, std::uint8_t{1}));
+  EXPECT_EQ(drops(kEth0, Drop::kIpProhibited), 1U);
   expect_dropped({.dst = "fd00:d::1"}, Drop::kIpBlackhole, "black hole");
 }
 

@@ -64,6 +64,14 @@ TEST_F(Ip4Route, BlackholeIsSilentUnreachableIsNot) {
   expect_error(packet, 3, 1);
 }
 
+TEST_F(Ip4Route, P11_AProhibitedRouteIsAnsweredAsSuch) {
+  add_route("172.16.0.0/16", {NextHopKind::kProhibited});
+  const Ip4 packet{.dst = "172.16.0.1"};
+  feed(packet);
+  EXPECT_EQ(drops(kEth0, Drop::kIpProhibited), 1U);
+  expect_error(packet, 3, 13);
+}
+
 TEST_F(Ip4Route, P05_TtlExceeded) {
   set_neighbour(0, ib_neighbour(kIb0, "10.0.0.2", 1, 1));
   for (const std::uint8_t ttl : {std::uint8_t{0}, std::uint8_t{1}}) {

@@ -28,6 +28,7 @@ class SourceCheckTest : public WorkerFixture {
     add_route("172.17.0.0/16", {NextHopKind::kGateway, 0, kEth1, 3});
     add_route("172.18.0.0/16", {NextHopKind::kBlackhole, 0, table::kNoInterface, kNoNeighbour});
     add_route("172.19.0.0/16", {NextHopKind::kUnreachable, 0, table::kNoInterface, kNoNeighbour});
+    add_route("172.23.0.0/16", {NextHopKind::kProhibited, 0, table::kNoInterface, kNoNeighbour});
     // Two paths, by eth1 and eth0, and two by eth1 and ib1. In the third group the gateway behind eth0
     // does not answer.
     set_group("172.20.0.0/16", 100, {kEth1, kEth0}, {kEth0, kEth1});
@@ -67,8 +68,8 @@ TEST_F(SourceCheckTest, P05_StrictTakesPacketsFromTheInterfaceOfTheRoute) {
        {"192.168.1.10", "192.168.1.9", "172.16.0.1", "172.20.0.1", "172.22.0.1", "fd00:1::10"})
     EXPECT_TRUE(passes(source)) << source;
   for (const char* source : {"192.168.2.10", "192.168.2.9", "172.17.0.1", "172.18.0.1",
-                             "172.19.0.1", "172.21.0.1", "8.8.8.8", "10.0.0.2", "10.0.255.255",
-                             "fd00:b::1", "fd00:16::1", "2001:db8::1", "fd00:a::2"})
+                             "172.19.0.1", "172.23.0.1", "172.21.0.1", "8.8.8.8", "10.0.0.2",
+                             "10.0.255.255", "fd00:b::1", "fd00:16::1", "2001:db8::1", "fd00:a::2"})
     EXPECT_FALSE(passes(source)) << source;
   add_route("0.0.0.0/0", {NextHopKind::kGateway, 0, kEth0, 2});
   loop();
@@ -81,7 +82,7 @@ TEST_F(SourceCheckTest, P05_LooseTakesPacketsOfAllSourcesWithARoute) {
   for (const char* source : {"192.168.1.10", "192.168.2.10", "172.17.0.1", "172.21.0.1", "10.1.0.1",
                              "fd00:1::10", "fd00:16::1"})
     EXPECT_TRUE(passes(source)) << source;
-  for (const char* source : {"172.18.0.1", "172.19.0.1", "8.8.8.8", "2001:db8::1"})
+  for (const char* source : {"172.18.0.1", "172.19.0.1", "172.23.0.1", "8.8.8.8", "2001:db8::1"})
     EXPECT_FALSE(passes(source)) << source;
 }
 
