@@ -49,8 +49,9 @@ struct Route4 : Ip4Traits {
   static std::uint32_t flow_hash(const Context& c, const rte_mbuf* m) noexcept {
     return flow_hash4(m, c.next_hops.flow_seed());
   }
-  static bool is_redirect_target(const Hdr& /*hdr*/, const Neighbour& /*to*/) noexcept {
-    return true;
+  /// A redirect cannot name an IPv6 gateway.
+  static bool is_redirect_target(const Hdr& /*hdr*/, const Neighbour& to) noexcept {
+    return to.addr.is_v4();
   }
   static Neighbour* neighbour(Context& c, table::InterfaceId iface, std::uint32_t dst) noexcept {
     return c.neighbours->lookup_v4(iface, dst);

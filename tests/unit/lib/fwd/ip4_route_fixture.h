@@ -31,7 +31,7 @@ class Ip4Route : public WorkerFixture {
     const Punted p = only_punted();
     EXPECT_EQ(p.message.kind, msg::Up::Kind::kNeighbourWanted);
     EXPECT_EQ(p.message.iface, kIb0);
-    EXPECT_EQ(p.message.addr, wire::IpAddr::v4(addr(wanted)));
+    EXPECT_EQ(p.message.addr, *wire::parse_ip(wanted));
     EXPECT_EQ(p.bytes, forwarded(packet));
     EXPECT_EQ(all_drops(), 0U);
   }

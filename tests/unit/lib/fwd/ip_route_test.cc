@@ -434,6 +434,59 @@ TEST_F(Ip4Route, OthersAreNotToldOfABetterHop) {
   EXPECT_EQ(all_drops(), 0U);
 }
 
+// RFC 8950: the EtherType is that of the packet, the link-layer address that of the gateway.
+TEST_F(Ip4Route, P17_AnIpv6GatewayCarriesIpv4) {
+  add_route("172.16.0.0/16", {NextHopKind::kGateway, 0, kIb0, 5});
+  add_route("172.17.0.0/16", {NextHopKind::kGateway, 0, kEth1, 6});
+  add_route("172.18.0.0/16", {NextHopKind::kGateway, 0, kEth0, 7});
+  set_neighbour(5, ib_neighbour(kIb0, "fe80::2", 42, 99));
+  set_neighbour(6, eth_neighbour(kEth1, "fe80::3", mac(0x93)));
+  set_neighbour(7, eth_neighbour(kEth0, "fe80::4", mac(0x94)));
+  const Ip4 to_link0{.dst = "172.16.0.1"}, to_eth1{.dst = "172.17.0.1"};
+  feed(to_link0);
+  const SentOnLink sent = only_sent_by_link(kIb0);
+  EXPECT_EQ(sent.bytes, to_link(forwarded(to_link0)));
+  EXPECT_EQ(sent.to.qpn, 99U);
+  feed(to_eth1);
+  EXPECT_EQ(sent_by_port(kEth1),
+            std::vector<Bytes>{ethernet(mac(0x93), mac(0xa1), 0x0800, forwarded(to_eth1))});
+
+  feed({.dst = "172.18.0.1"});
+  EXPECT_EQ(sent_by_port(kEth0).size(), 1U);
+  EXPECT_TRUE(punted().empty()) << "no redirect can name it";
+
+  Neighbour unknown = ib_neighbour(kIb0, "fe80::2", 0, 0);
+  unknown.state = NeighbourState::kIncomplete;
+  set_neighbour(5, unknown);
+  feed(to_link0);
+  expect_wanted(to_link0, "fe80::2");
+  unknown.state = NeighbourState::kFailed;
+  set_neighbour(5, unknown);
+  feed(to_link0);
+  expect_error(to_link0, 3, 1, true);
+}
+
+// Each destination is a neighbour, also in a group of paths.
+TEST_F(Ip4Route, P17_ARouteToTheLinkMakesDestinationsNeighbours) {
+  add_route("172.16.0.0/16", {NextHopKind::kConnected, 0, kIb0, kNoNeighbour});
+  for (table::NextHopIndex i = 100; i < 102; ++i)
+    hops.set(i, {NextHopKind::kConnected, 0, kIb0, kNoNeighbour});
+  hops.set(102, {NextHopKind::kConnected, 0, kIb0, kNoNeighbour});
+  hops.set(103, {});
+  add_route("172.17.0.0/16", {NextHopKind::kGroup, 1, kIb0, 100});
+  set_neighbour(8, ib_neighbour(kIb0, "172.16.0.1", 41, 98));
+  set_neighbour(9, ib_neighbour(kIb0, "172.17.0.1", 42, 99));
+  for (const auto& [dst, qpn] : {std::pair{"172.16.0.1", 98U}, std::pair{"172.17.0.1", 99U}}) {
+    feed({.dst = dst});
+    EXPECT_EQ(only_sent_by_link(kIb0).to.qpn, qpn) << dst;
+  }
+  for (const char* dst : {"172.16.0.2", "172.17.0.2"}) {
+    const Ip4 packet{.dst = dst};
+    feed(packet);
+    expect_wanted(packet, dst);
+  }
+}
+
 class Ip4RouteNeighbours : public WorkerFixture {
  protected:
   void start_with_neighbour() {
