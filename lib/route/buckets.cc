@@ -2,22 +2,36 @@
 #include "lib/route/buckets.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace ipoib::route {
-namespace {
 
-/// If all paths live, bucket i belongs to path i, modulo the number of paths.
-std::size_t home_of(std::size_t bucket, std::size_t paths) {
-  return bucket % paths;
+Buckets::Buckets(std::vector<std::uint32_t> weights, std::size_t buckets)
+    : weights_{std::move(weights)}, path_(buckets), shares_(weights_.size()) {
+  std::vector<std::size_t> all(weights_.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  for (std::uint8_t& path : path_) {
+    const std::size_t p = poorest(all);
+    path = static_cast<std::uint8_t>(p);
+    ++shares_[p];
+  }
+  home_ = path_;
 }
 
-}  // namespace
-
-Buckets::Buckets(std::size_t paths, std::size_t buckets) : path_(buckets), shares_(paths) {
-  for (std::size_t i = 0; i < buckets; ++i) {
-    path_[i] = static_cast<std::uint8_t>(home_of(i, paths));
-    ++shares_[path_[i]];
+void Buckets::take_over(const Buckets& old, const std::vector<std::size_t>& path_of_old) {
+  for (std::size_t i = 0; i < size(); ++i) {
+    // The highest bits of a flow's hash are the number of its bucket.
+    const std::size_t path = path_of_old[old.path_of(i * old.size() / size())];
+    if (path < shares_.size()) give(i, path);
   }
+}
+
+/// The path that has the fewest buckets for its weight with one bucket more.
+std::size_t Buckets::poorest(const std::vector<std::size_t>& paths) const {
+  return *std::ranges::min_element(paths, [this](std::size_t a, std::size_t b) {
+    return (shares_[a] + 1) * weights_[b] < (shares_[b] + 1) * weights_[a];
+  });
 }
 
 /// Prefers a bucket whose home is `to`, so that after an outage most flows return to their old
@@ -26,10 +40,16 @@ std::size_t Buckets::bucket_to_give(std::size_t from, std::size_t to) const {
   std::size_t any = 0;
   for (std::size_t i = 0; i < path_.size(); ++i) {
     if (path_[i] != from) continue;
-    if (home_of(i, shares_.size()) == to) return i;
+    if (home_[i] == to) return i;
     any = i;
   }
   return any;
+}
+
+void Buckets::give(std::size_t bucket, std::size_t to) {
+  --shares_[path_[bucket]];
+  ++shares_[to];
+  path_[bucket] = static_cast<std::uint8_t>(to);
 }
 
 bool Buckets::deal(const std::vector<bool>& alive) {
@@ -37,25 +57,23 @@ bool Buckets::deal(const std::vector<bool>& alive) {
   for (std::size_t p = 0; p < shares_.size(); ++p)
     if (alive[p]) living.push_back(p);
   if (living.empty()) return false;
-  const auto less = [this](std::size_t a, std::size_t b) { return shares_[a] < shares_[b]; };
-  const auto give = [this](std::size_t bucket, std::size_t to) {
-    --shares_[path_[bucket]];
-    ++shares_[to];
-    path_[bucket] = static_cast<std::uint8_t>(to);
+  const auto cost = [this](std::size_t p, std::size_t more, std::size_t other) {
+    return (shares_[p] + more) * weights_[other];
   };
 
   bool changed = false;
   for (std::size_t i = 0; i < path_.size(); ++i) {
     if (alive[path_[i]]) continue;
-    const std::size_t home = home_of(i, shares_.size());
-    const std::size_t poorest = *std::ranges::min_element(living, less);
-    give(i, alive[home] && shares_[home] == shares_[poorest] ? home : poorest);
+    const std::size_t home = home_[i], poor = poorest(living);
+    give(i, alive[home] && cost(home, 1, poor) == cost(poor, 1, home) ? home : poor);
     changed = true;
   }
   for (;;) {
-    const auto [poorest, richest] = std::ranges::minmax_element(living, less);
-    if (shares_[*poorest] + 1 >= shares_[*richest]) return changed;
-    give(bucket_to_give(*richest, *poorest), *poorest);
+    const std::size_t poor = poorest(living);
+    const std::size_t rich = *std::ranges::max_element(
+        living, [&](std::size_t a, std::size_t b) { return cost(a, 0, b) < cost(b, 0, a); });
+    if (cost(poor, 1, rich) >= cost(rich, 0, poor)) return changed;
+    give(bucket_to_give(rich, poor), poor);
     changed = true;
   }
 }

@@ -16,24 +16,39 @@ using table::NextHopKind;
 
 namespace {
 
-/// Minimum number of buckets per path, so that shares differ by no more than a sixteenth.
+/// The lightest path has this number of buckets, so that shares differ from the weights by no more
+/// than a sixteenth, unless the group would need more than kMaxBuckets.
 constexpr std::size_t kBucketsPerPath = 16;
 constexpr std::size_t kMinBuckets = 64;
+constexpr std::size_t kMaxBuckets = 1024;
+static_assert(kMaxBuckets == NextHops::kMaxPaths * kBucketsPerPath);
 
-std::size_t bucket_count(std::size_t paths) {
-  return std::bit_ceil(std::max(kMinBuckets, paths * kBucketsPerPath));
+std::size_t bucket_count(const NextHops::Paths& paths) {
+  std::uint64_t sum = 0, least = paths.front().weight;
+  for (const RoutePath& path : paths) {
+    sum += path.weight;
+    least = std::min<std::uint64_t>(least, path.weight);
+  }
+  return std::bit_ceil(
+      std::clamp<std::size_t>(sum * kBucketsPerPath / least, kMinBuckets, kMaxBuckets));
 }
 
-/// Interfaces of the gateways, each once.
-std::set<InterfaceId> interfaces_of(const std::vector<NextHops::Gateway>& via) {
+std::vector<std::uint32_t> weights_of(const NextHops::Paths& paths) {
+  std::vector<std::uint32_t> weights;
+  for (const RoutePath& path : paths) weights.push_back(path.weight);
+  return weights;
+}
+
+/// Interfaces of the paths, each once.
+std::set<InterfaceId> interfaces_of(const NextHops::Paths& paths) {
   std::set<InterfaceId> interfaces;
-  for (const NextHops::Gateway& gateway : via) interfaces.insert(gateway.first);
+  for (const RoutePath& path : paths) interfaces.insert(path.iface);
   return interfaces;
 }
 
 /// Slots of a group: its own, its buckets, its interfaces, and their end.
-std::size_t slots_of(const std::vector<NextHops::Gateway>& via) {
-  return 1 + bucket_count(via.size()) + interfaces_of(via).size() + 1;
+std::size_t slots_of(const NextHops::Paths& paths) {
+  return 1 + bucket_count(paths) + interfaces_of(paths).size() + 1;
 }
 
 /// Slots of a broadcast: its own, its interfaces, and their end.
@@ -140,10 +155,33 @@ void NextHops::release_gateway(const Gateway& gateway) {
   sink_.forget_gateway(gateway.first, gateway.second);
 }
 
-Result<NextHopIndex> NextHops::use(const std::vector<Gateway>& via) {
-  expects(!via.empty() && via.size() <= kMaxPaths, "1 <= via.size() <= kMaxPaths");
-  if (via.size() > 1) return use_group(via);
-  const auto gateway = use_gateway(via.front());
+NextHop NextHops::hop_of(const RoutePath& path) const {
+  if (path.via) return hop_of(Gateway{path.iface, *path.via});
+  return {NextHopKind::kConnected, 0, path.iface, table::kNoNeighbour};
+}
+
+Status NextHops::use_gateways(const Paths& paths) {
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (!paths[i].via) continue;
+    if (const auto gateway = use_gateway({paths[i].iface, *paths[i].via}); !gateway) {
+      release_gateways(std::span{paths}.first(i));
+      return tl::make_unexpected(gateway.error());
+    }
+  }
+  return {};
+}
+
+void NextHops::release_gateways(std::span<const RoutePath> paths) {
+  for (const RoutePath& path : paths)
+    if (path.via) release_gateway({path.iface, *path.via});
+}
+
+Result<NextHopIndex> NextHops::use(const Paths& paths, NextHopIndex old) {
+  expects(!paths.empty() && paths.size() <= kMaxPaths, "1 <= paths.size() <= kMaxPaths");
+  if (paths.size() > 1) return use_group(paths, old);
+  const RoutePath& path = paths.front();
+  if (!path.via) return fixed(hop_of(path));
+  const auto gateway = use_gateway({path.iface, *path.via});
   if (!gateway) return tl::make_unexpected(gateway.error());
   return (*gateway)->second.index;
 }
@@ -157,30 +195,42 @@ void NextHops::release(NextHopIndex index) {
 
 // --- Groups ---
 
-Result<NextHopIndex> NextHops::use_group(const std::vector<Gateway>& via) {
-  if (const auto it = group_index_.find(via); it != group_index_.end()) {
+Result<NextHopIndex> NextHops::use_group(const Paths& paths, NextHopIndex old) {
+  if (const auto it = group_index_.find(paths); it != group_index_.end()) {
     ++groups_.at(it->second).uses;
     return it->second;
   }
-  Group group{via, 1, table::kNoInterface, Buckets{via.size(), bucket_count(via.size())}};
-  auto index = allocate(slots_of(via));
+  auto index = allocate(slots_of(paths));
   if (!index) return index;
-  for (std::size_t i = 0; i < via.size(); ++i) {
-    const auto gateway = use_gateway(via[i]);
-    if (gateway) continue;
-    for (std::size_t used = 0; used < i; ++used) release_gateway(via[used]);
-    free_.put_back(*index, slots_of(via));
-    return tl::make_unexpected(gateway.error());
+  if (auto s = use_gateways(paths); !s) {
+    free_.put_back(*index, slots_of(paths));
+    return tl::make_unexpected(s.error());
   }
-  for (const Gateway& gateway : via) gateways_.at(gateway).groups.insert(*index);
+  for (const RoutePath& path : paths)
+    if (path.via) gateways_.at({path.iface, *path.via}).groups.insert(*index);
+  Group group{paths, 1, table::kNoInterface, Buckets{weights_of(paths), bucket_count(paths)}};
+  take_over(group, old);
   group.buckets.deal(alive(group));
   group.iface = reverse_interface(group);
   write_buckets(*index, group);
   write_interfaces(*index, group);
   write_group(*index, group);
   groups_.emplace(*index, std::move(group));
-  group_index_.emplace(via, *index);
+  group_index_.emplace(paths, *index);
   return *index;
+}
+
+void NextHops::take_over(Group& group, NextHopIndex old) const {
+  const auto from = groups_.find(old);
+  if (from == groups_.end()) return;
+  const auto same = [](const RoutePath& a) {
+    return [&a](const RoutePath& b) { return a.iface == b.iface && a.via == b.via; };
+  };
+  std::vector<std::size_t> path_of_old;
+  for (const RoutePath& path : from->second.paths)
+    path_of_old.push_back(static_cast<std::size_t>(std::ranges::find_if(group.paths, same(path)) -
+                                                   group.paths.begin()));
+  group.buckets.take_over(from->second.buckets, path_of_old);
 }
 
 void NextHops::release_group(NextHopIndex index) {
@@ -188,12 +238,11 @@ void NextHops::release_group(NextHopIndex index) {
   if (it == groups_.end() || --it->second.uses != 0) return;
   const Group group = std::move(it->second);
   groups_.erase(it);
-  group_index_.erase(group.via);
-  retire(index, slots_of(group.via));
-  for (const Gateway& gateway : group.via) {
-    gateways_.at(gateway).groups.erase(index);
-    release_gateway(gateway);
-  }
+  group_index_.erase(group.paths);
+  retire(index, slots_of(group.paths));
+  for (const RoutePath& path : group.paths)
+    if (path.via) gateways_.at({path.iface, *path.via}).groups.erase(index);
+  release_gateways(group.paths);
 }
 
 void NextHops::write_group(NextHopIndex index, const Group& group) {
@@ -205,37 +254,43 @@ void NextHops::write_group(NextHopIndex index, const Group& group) {
 void NextHops::write_buckets(NextHopIndex index, const Group& group) {
   for (std::size_t i = 0; i < group.buckets.size(); ++i)
     sink_.set_next_hop(index + 1 + static_cast<NextHopIndex>(i),
-                       hop_of(group.via[group.buckets.path_of(i)]));
+                       hop_of(group.paths[group.buckets.path_of(i)]));
 }
 
 /// The check of sources asks for them. They stay as long as the group.
 void NextHops::write_interfaces(NextHopIndex index, const Group& group) {
   NextHopIndex at = index + 1 + static_cast<NextHopIndex>(group.buckets.size());
-  for (const InterfaceId iface : interfaces_of(group.via))
+  for (const InterfaceId iface : interfaces_of(group.paths))
     sink_.set_next_hop(at++, {NextHopKind::kConnected, 0, iface, table::kNoNeighbour});
   sink_.set_next_hop(at, NextHop{});
 }
 
 // --- Liveness ---
 
-bool NextHops::is_alive(const Gateway& gateway) const {
-  const auto it = gateways_.find(gateway);
-  return it != gateways_.end() && it->second.answers && !down_.contains(gateway.first);
+bool NextHops::is_alive(const RoutePath& path) const {
+  if (down_.contains(path.iface)) return false;
+  if (!path.via) return true;
+  const auto it = gateways_.find({path.iface, *path.via});
+  return it != gateways_.end() && it->second.answers;
+}
+
+NextHops::Paths NextHops::paths_of(NextHopIndex index) const {
+  if (const auto one = by_index_.find(index); one != by_index_.end())
+    return {{one->second.first, one->second.second}};
+  const auto group = groups_.find(index);
+  return group != groups_.end() ? group->second.paths : Paths{};
 }
 
 std::vector<wire::IpAddr> NextHops::dead_gateways(NextHopIndex index) const {
-  std::vector<Gateway> via;
-  if (const auto one = by_index_.find(index); one != by_index_.end()) via = {one->second};
-  if (const auto group = groups_.find(index); group != groups_.end()) via = group->second.via;
   std::vector<wire::IpAddr> dead;
-  for (const Gateway& gateway : via)
-    if (!is_alive(gateway)) dead.push_back(gateway.second);
+  for (const RoutePath& path : paths_of(index))
+    if (path.via && !is_alive(path)) dead.push_back(*path.via);
   return dead;
 }
 
 std::vector<bool> NextHops::alive(const Group& group) const {
   std::vector<bool> alive;
-  for (const Gateway& gateway : group.via) alive.push_back(is_alive(gateway));
+  for (const RoutePath& path : group.paths) alive.push_back(is_alive(path));
   return alive;
 }
 
@@ -243,32 +298,31 @@ std::vector<bool> NextHops::alive(const Group& group) const {
 /// among the living gateways (among all, if none lives) decides, so that all routers on a link
 /// decide alike. RFC 7761 §4.1.6 breaks ties by the highest address, too.
 InterfaceId NextHops::reverse_interface(const Group& group) const {
-  const auto rank = [this](const Gateway& g) { return std::pair{is_alive(g), g.second}; };
-  return std::ranges::max_element(group.via, {}, rank)->first;
+  const auto rank = [this](const RoutePath& path) { return std::pair{is_alive(path), path.via}; };
+  return std::ranges::max_element(group.paths, {}, rank)->iface;
 }
 
-void NextHops::gateway_changed(const GatewayState& gateway) {
-  for (const NextHopIndex index : gateway.groups) {
-    Group& group = groups_.at(index);
-    if (group.buckets.deal(alive(group))) write_buckets(index, group);
-    const InterfaceId iface = reverse_interface(group);
-    if (iface == group.iface) continue;
-    group.iface = iface;
-    write_group(index, group);
-  }
+/// Something about the paths of a group has changed.
+void NextHops::refresh(NextHopIndex index) {
+  Group& group = groups_.at(index);
+  if (group.buckets.deal(alive(group))) write_buckets(index, group);
+  const InterfaceId iface = reverse_interface(group);
+  if (iface == group.iface) return;
+  group.iface = iface;
+  write_group(index, group);
 }
 
 void NextHops::neighbour_heard(const Gateway& neighbour, bool answers) {
   const auto it = gateways_.find(neighbour);
   if (it == gateways_.end() || it->second.answers == answers) return;
   it->second.answers = answers;
-  gateway_changed(it->second);
+  for (const NextHopIndex index : it->second.groups) refresh(index);
 }
 
 void NextHops::interface_changed(InterfaceId iface, bool up) {
   if (up ? down_.erase(iface) == 0 : !down_.insert(iface).second) return;
-  for (const auto& [gateway, state] : gateways_)
-    if (gateway.first == iface) gateway_changed(state);
+  for (const auto& [index, group] : groups_)
+    if (std::ranges::count(group.paths, iface, &RoutePath::iface) != 0) refresh(index);
 }
 
 }  // namespace ipoib::route

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Next hops of routes: one object for each gateway and one for each set of gateways, shared by all
-// routes through them. They know which gateways live. A gateway's number names its neighbour; a set
-// of gateways has slots of the next-hop table.
+// Next hops of routes: one object for each gateway and one for each set of paths, shared by all
+// routes by them. They know which gateways live. A gateway's number names its neighbour; a set
+// of paths, the group, has slots of the next-hop table.
 //
-// A gateway is dead while its neighbour does not answer or its interface is down. A group moves the
-// flows of a dead gateway to those that live (buckets.h); a route with one gateway keeps it.
+// A gateway is dead while its neighbour does not answer or its interface is down; a path without one
+// while its interface is down. A group moves the flows of a dead path to those that live
+// (buckets.h); a route with one path keeps it.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,10 +26,20 @@
 
 namespace ipoib::route {
 
+/// A way to the hosts of a prefix.
+struct RoutePath {
+  table::InterfaceId iface = table::kNoInterface;
+  std::optional<wire::IpAddr> via{};  ///< The gateway; none: the hosts are on the link of `iface`.
+  std::uint32_t weight = 1;           ///< Share of the flows, beside other paths.
+
+  friend auto operator<=>(const RoutePath&, const RoutePath&) = default;
+};
+
 /// Management lcore only.
 class NextHops {
  public:
   using Gateway = std::pair<table::InterfaceId, wire::IpAddr>;
+  using Paths = std::vector<RoutePath>;
 
   /// `sink` outlives it.
   explicit NextHops(RouteSink& sink);
@@ -43,18 +56,25 @@ class NextHops {
   /// prefix names it any more.
   Result<table::NextHopIndex> use_broadcast(const std::set<table::InterfaceId>& interfaces);
   void release_broadcast(table::NextHopIndex index, std::size_t interfaces);
-  /// The number of the next hop through the gateway, or of the group of several, in their order.
-  /// Each use() needs its release(), once no prefix names the number any more. Errors:
-  /// kNoResources, and those of RouteSink::use_gateway. Shape: 1 <= via.size() <= kMaxPaths.
-  /// A gateway that has failed already is dead from the start.
-  Result<table::NextHopIndex> use(const std::vector<Gateway>& via);
+  /// The number of the next hop by one path, or of the group of several, in their order. Each use()
+  /// needs its release(), once no prefix names the number any more. A gateway that has failed already
+  /// is dead from the start. Errors: kNoResources, and those of RouteSink::use_gateway.
+  /// Shape: 1 <= paths.size() <= kMaxPaths.
+  ///
+  /// `old`: the number that prefixes leave for this one. A new group keeps the flows of an old one
+  /// on the paths that both have.
+  Result<table::NextHopIndex> use(const Paths& paths,
+                                  table::NextHopIndex old = table::kNextHopNone);
   /// Ignores numbers of fixed() and use_broadcast().
   void release(table::NextHopIndex index);
 
   /// The neighbour answers, or did not answer a request.
   void neighbour_heard(const Gateway& neighbour, bool answers);
   void interface_changed(table::InterfaceId iface, bool up);
-  /// Dead gateways of the next hop with a number from use(). Empty for other numbers.
+  /// Paths of a number from use(), as they were there, except the weight of a single one. Empty for
+  /// other numbers, and for the number of one path without a gateway.
+  [[nodiscard]] Paths paths_of(table::NextHopIndex index) const;
+  /// Gateways of these paths that are dead.
   [[nodiscard]] std::vector<wire::IpAddr> dead_gateways(table::NextHopIndex index) const;
 
   /// Gateways and groups in use.
@@ -70,7 +90,7 @@ class NextHops {
     std::set<table::NextHopIndex> groups{};
   };
   struct Group {
-    std::vector<Gateway> via;
+    Paths paths;
     std::size_t uses = 0;
     table::InterfaceId iface = table::kNoInterface;  ///< Last result of reverse_interface().
     Buckets buckets;
@@ -79,13 +99,17 @@ class NextHops {
 
   Result<Gateways::iterator> use_gateway(const Gateway& gateway);
   void release_gateway(const Gateway& gateway);
-  Result<table::NextHopIndex> use_group(const std::vector<Gateway>& via);
+  Result<table::NextHopIndex> use_group(const Paths& paths, table::NextHopIndex old);
+  void take_over(Group& group, table::NextHopIndex old) const;
   void release_group(table::NextHopIndex index);
-  void gateway_changed(const GatewayState& gateway);
-  [[nodiscard]] bool is_alive(const Gateway& gateway) const;
+  Status use_gateways(const Paths& paths);
+  void release_gateways(std::span<const RoutePath> paths);
+  void refresh(table::NextHopIndex index);
+  [[nodiscard]] bool is_alive(const RoutePath& path) const;
   [[nodiscard]] std::vector<bool> alive(const Group& group) const;
   [[nodiscard]] table::InterfaceId reverse_interface(const Group& group) const;
   [[nodiscard]] table::NextHop hop_of(const Gateway& gateway) const;
+  [[nodiscard]] table::NextHop hop_of(const RoutePath& path) const;
   void write_group(table::NextHopIndex index, const Group& group);
   void write_buckets(table::NextHopIndex index, const Group& group);
   void write_interfaces(table::NextHopIndex index, const Group& group);
@@ -99,7 +123,7 @@ class NextHops {
   Gateways gateways_;
   std::map<table::NextHopIndex, Gateway> by_index_;
   std::map<table::NextHopIndex, Group> groups_;
-  std::map<std::vector<Gateway>, table::NextHopIndex> group_index_;
+  std::map<Paths, table::NextHopIndex> group_index_;
   std::set<table::InterfaceId> down_;
   NumberRanges free_;
   /// Numbers that a worker may still have looked up, oldest first.

@@ -317,7 +317,9 @@ Status RouteTable::add_static(const IpPrefix& to, const std::vector<IpAddr>& via
 
 Status RouteTable::insert_via(const IpPrefix& net, RouteKind kind,
                               const std::vector<NextHops::Gateway>& gateways) {
-  const auto next_hop = next_hops_.use(gateways);
+  NextHops::Paths paths;
+  for (const auto& gateway : gateways) paths.push_back({gateway.first, gateway.second});
+  const auto next_hop = next_hops_.use(paths);
   if (!next_hop) return tl::make_unexpected(next_hop.error());
   Route route{kind, gateways.back().first, {}, *next_hop};
   for (const auto& gateway : gateways) route.via.push_back(gateway.second);

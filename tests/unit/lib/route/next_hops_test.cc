@@ -15,8 +15,12 @@ using table::NextHop;
 using table::NextHopIndex;
 using table::NextHopKind;
 
-NextHops::Gateway gateway(table::InterfaceId iface, const char* addr) {
-  return {iface, *wire::parse_ip(addr)};
+RoutePath gateway(table::InterfaceId iface, const char* addr, std::uint32_t weight = 1) {
+  return {iface, *wire::parse_ip(addr), weight};
+}
+
+NextHops::Gateway key(const RoutePath& path) {
+  return {path.iface, *path.via};
 }
 
 /// The next hops as workers see them, and a clock that the test advances.
@@ -80,13 +84,13 @@ class NextHopsTest : public testing::Test {
     const auto all = flows(group);
     return {all.begin(), all.end()};
   }
-  table::NeighbourIndex of(const NextHops::Gateway& g) { return sink.neighbours.at(g); }
+  table::NeighbourIndex of(const RoutePath& path) { return sink.neighbours.at(key(path)); }
 
   FakeNextHopSink sink;
   std::optional<NextHops> next_hops{std::in_place, sink};
-  const NextHops::Gateway a = gateway(0, "10.0.0.2"), b = gateway(1, "10.1.0.2"),
-                          c = gateway(1, "10.1.0.3");
-  const NextHops::Gateway a6 = gateway(0, "fd00::2"), b6 = gateway(1, "fd00:1::2");
+  const RoutePath a = gateway(0, "10.0.0.2"), b = gateway(1, "10.1.0.2"),
+                  c = gateway(1, "10.1.0.3");
+  const RoutePath a6 = gateway(0, "fd00::2"), b6 = gateway(1, "fd00:1::2");
 };
 
 TEST_F(NextHopsTest, OneGatewayAndOneSetOfGatewaysHaveOneNumberEach) {
@@ -102,7 +106,7 @@ TEST_F(NextHopsTest, FlowsLeaveADeadGatewayAndNoOthersMove) {
   for (const auto& [x, y] : {std::pair{a, b}, std::pair{a6, b6}}) {
     const auto group = *next_hops->use({x, y});
     const auto before = flows(group);
-    next_hops->neighbour_heard(x, false);
+    next_hops->neighbour_heard(key(x), false);
     EXPECT_EQ(used_by(group), std::set{of(y)});
     const auto after = flows(group);
     for (std::size_t i = 0; i < before.size(); ++i) {
@@ -110,7 +114,7 @@ TEST_F(NextHopsTest, FlowsLeaveADeadGatewayAndNoOthersMove) {
         EXPECT_EQ(after[i], of(y));
       }
     }
-    next_hops->neighbour_heard(x, true);
+    next_hops->neighbour_heard(key(x), true);
     EXPECT_EQ(flows(group), before) << "and come back with it";
   }
 }
@@ -130,7 +134,7 @@ TEST_F(NextHopsTest, P05_InterfacesOfDeadGatewaysStayBehindTheBuckets) {
   const auto group = *next_hops->use({b, a, c}), one_link = *next_hops->use({b, c});
   EXPECT_EQ(interfaces_of(group), (std::vector<table::InterfaceId>{0, 1}));
   EXPECT_EQ(interfaces_of(one_link), std::vector<table::InterfaceId>{1});
-  next_hops->neighbour_heard(a, false);
+  next_hops->neighbour_heard(key(a), false);
   next_hops->interface_changed(0, false);
   EXPECT_EQ(interfaces_of(group), (std::vector<table::InterfaceId>{0, 1}));
 }
@@ -138,7 +142,7 @@ TEST_F(NextHopsTest, P05_InterfacesOfDeadGatewaysStayBehindTheBuckets) {
 TEST_F(NextHopsTest, AGatewayThatFailsLeavesEveryGroupItIsIn) {
   const auto ab = *next_hops->use({a, b}), abc = *next_hops->use({a, b, c}),
              bc = *next_hops->use({b, c});
-  next_hops->neighbour_heard(b, false);
+  next_hops->neighbour_heard(key(b), false);
   EXPECT_EQ(used_by(ab), std::set{of(a)});
   EXPECT_EQ(used_by(abc), (std::set{of(a), of(c)}));
   EXPECT_EQ(used_by(bc), std::set{of(c)});
@@ -147,13 +151,13 @@ TEST_F(NextHopsTest, AGatewayThatFailsLeavesEveryGroupItIsIn) {
 
 // The neighbour was no gateway when it failed, so its failure was not reported.
 TEST_F(NextHopsTest, AGatewayThatHasFailedBeforeIsNotUsedUntilItAnswers) {
-  sink.failed = {b};
+  sink.failed = {key(b)};
   const auto ab = *next_hops->use({a, b}), only = *next_hops->use({b});
   EXPECT_EQ(used_by(ab), std::set{of(a)});
-  EXPECT_EQ(next_hops->dead_gateways(ab), std::vector{b.second});
-  EXPECT_EQ(next_hops->dead_gateways(only), std::vector{b.second});
+  EXPECT_EQ(next_hops->dead_gateways(ab), std::vector{*b.via});
+  EXPECT_EQ(next_hops->dead_gateways(only), std::vector{*b.via});
   sink.failed.clear();
-  next_hops->neighbour_heard(b, true);
+  next_hops->neighbour_heard(key(b), true);
   EXPECT_EQ(used_by(ab), (std::set{of(a), of(b)}));
   EXPECT_TRUE(next_hops->dead_gateways(only).empty());
 }
@@ -162,19 +166,19 @@ TEST_F(NextHopsTest, AnInterfaceThatGoesDownTakesItsGatewaysAlong) {
   const auto group = *next_hops->use({a, b, c});
   next_hops->interface_changed(1, false);
   EXPECT_EQ(used_by(group), std::set{of(a)});
-  next_hops->neighbour_heard(b, false);
+  next_hops->neighbour_heard(key(b), false);
   next_hops->interface_changed(1, true);
   EXPECT_EQ(used_by(group), (std::set{of(a), of(c)})) << "b does not answer yet";
-  next_hops->neighbour_heard(b, true);
+  next_hops->neighbour_heard(key(b), true);
   EXPECT_EQ(used_by(group).size(), 3U);
 }
 
 TEST_F(NextHopsTest, TheLastGatewayThatDiesIsStillTried) {
   const auto group = *next_hops->use({a, b});
-  next_hops->neighbour_heard(a, false);
-  next_hops->neighbour_heard(b, false);
+  next_hops->neighbour_heard(key(a), false);
+  next_hops->neighbour_heard(key(b), false);
   EXPECT_EQ(used_by(group), std::set{of(b)});
-  next_hops->neighbour_heard(a, true);
+  next_hops->neighbour_heard(key(a), true);
   EXPECT_EQ(used_by(group), std::set{of(a)});
 }
 
@@ -182,8 +186,8 @@ TEST_F(NextHopsTest, NothingIsWrittenWhereNothingChanges) {
   static_cast<void>(*next_hops->use({a, b}));
   static_cast<void>(*next_hops->use({c}));
   const std::size_t before = sink.writes;
-  next_hops->neighbour_heard(a, true);
-  next_hops->neighbour_heard(gateway(0, "10.0.0.77"), false);
+  next_hops->neighbour_heard(key(a), true);
+  next_hops->neighbour_heard(key(gateway(0, "10.0.0.77")), false);
   next_hops->interface_changed(1, true);
   next_hops->interface_changed(5, false);
   EXPECT_EQ(sink.writes, before);
@@ -193,7 +197,7 @@ TEST_F(NextHopsTest, RoutersOnTheSameLinksAgreeOnTheWayBack) {
   const auto ab = *next_hops->use({a, b}), ba = *next_hops->use({b, a});
   EXPECT_EQ(sink.hops.get(ab).iface, 1) << "10.1.0.2 is higher than 10.0.0.2";
   EXPECT_EQ(sink.hops.get(ba).iface, 1);
-  next_hops->neighbour_heard(b, false);
+  next_hops->neighbour_heard(key(b), false);
   EXPECT_EQ(sink.hops.get(ab).iface, 0);
   EXPECT_EQ(sink.hops.get(ba).iface, 0);
 }
@@ -201,7 +205,7 @@ TEST_F(NextHopsTest, RoutersOnTheSameLinksAgreeOnTheWayBack) {
 TEST_F(NextHopsTest, TheNumberOfAGatewayNamesItsNeighbour) {
   const auto one = *next_hops->use({a});
   EXPECT_EQ(one, table::adjacency_of(of(a), true));
-  EXPECT_EQ(sink.hops.get(one), (NextHop{NextHopKind::kGateway, 0, a.first, of(a)}));
+  EXPECT_EQ(sink.hops.get(one), (NextHop{NextHopKind::kGateway, 0, a.iface, of(a)}));
   const auto group = *next_hops->use({a, b});
   EXPECT_FALSE(table::is_adjacency(group));
   next_hops->release(one);
