@@ -71,9 +71,17 @@ Result<Output> show_route(const mgmt::NodeFaces& node, const Match& match) {
     } while (rows.empty());
     return to_json(rows);
   };
-  return list_in_pieces(
-      match, {{"TO", "to"}, {"KIND", "kind"}, {"IFACE", "iface"}, {"VIA", "via"}, {"DEAD", "dead"}},
-      std::move(next));
+  return list_in_pieces(match,
+                        {{"TO", "to"},
+                         {"KIND", "kind"},
+                         {"ACTION", "action"},
+                         {"METRIC", "metric"},
+                         {"STATE", "state"},
+                         {"IFACE", "iface"},
+                         {"VIA", "via"},
+                         {"WEIGHTS", "weights"},
+                         {"DEAD", "dead"}},
+                        std::move(next));
 }
 
 Result<Output> show_group(const mgmt::NodeFaces& node, const Match& match) {

@@ -170,7 +170,7 @@ void add_node(Metrics& metrics, const MetricsSample& s, std::string_view version
       "ICMP errors and redirects not sent: beyond the rate limit, forbidden, to this node, or "
       "without an own address as the source.",
       static_cast<double>(s.totals.icmp_errors.suppressed));
-  auto& routes = add_family(metrics, kGauge, "ipoib_routes", "Routes by kind.");
+  auto& routes = add_family(metrics, kGauge, "ipoib_routes", "Routes in effect, by kind.");
   for (const auto& [kind, n] : s.totals.routes)
     add_series(routes, {{"kind", std::string{kind}}}, n);
   add(kGauge, "ipoib_multicast_routes", "Multicast routes.",

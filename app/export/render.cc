@@ -317,8 +317,12 @@ Json to_json(const mgmt::HcaInfo& hca) {
 Json to_json(const mgmt::RouteInfo& route) {
   return {{"to", wire::to_string(route.to)},
           {"kind", route.kind},
+          {"action", route.action},
+          {"metric", route.metric},
+          {"state", route.active ? "active" : "inactive"},
           {"iface", route.iface},
           {"via", texts(route.via)},
+          {"weights", route.weights},
           {"dead", texts(route.dead)}};
 }
 

@@ -107,12 +107,16 @@ struct NeighbourKey {
 
 struct RouteInfo {
   wire::IpPrefix to;
-  std::string kind;  ///< "connected", "local", "broadcast", "static", "blackhole",
+  std::string kind;  ///< Source: "connected", "local", "broadcast", "static", "kernel",
                      ///< "redirect", "advertised"
   std::string iface;
-  std::vector<wire::IpAddr> via;
+  std::vector<wire::IpAddr> via;     ///< An unspecified address: hosts are on the link.
   std::vector<wire::IpAddr> dead{};  ///< Gateways of `via` that do not answer, or whose interface
                                      ///< is down. They are used only if all are dead.
+  std::vector<std::uint32_t> weights{};  ///< One for each of `via`; empty: all are alike.
+  std::string_view action = "forward";   ///< Or "blackhole", "unreachable", "prohibit".
+  std::uint32_t metric = 0;              ///< Routes of "kernel" have one.
+  bool active = true;                    ///< False: a better route to the prefix is in effect.
 };
 
 /// A row of `show querier`: the election of one IP version on the interface of a multicast router.

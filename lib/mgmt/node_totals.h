@@ -77,7 +77,7 @@ struct NodeTotals {
   std::vector<HcaTotals> hcas;
   std::vector<WorkerInfo> workers;
   std::array<std::uint64_t, kDropCount> drops{};   ///< Drops of packets from no interface.
-  std::map<std::string_view, std::size_t> routes;  ///< Number of routes by RouteInfo::kind.
+  std::map<std::string_view, std::size_t> routes;  ///< Routes in effect, by RouteInfo::kind.
   std::size_t multicast_routes = 0;
   /// Refused by limits of IGMP and MLD, of all interfaces. Keys: see MembershipCounters.
   std::map<std::string_view, std::uint64_t> membership_refused;

@@ -33,7 +33,8 @@ class NodeView {
   /// None: the neighbour is gone.
   [[nodiscard]] virtual std::optional<link::NeighbourInfo> neighbour(
       const NeighbourKey& key) const = 0;
-  /// Routes in order of their prefixes: the first `max_rows` after `after`, or of all.
+  /// Routes in order of their prefixes: the first `max_rows` after `after`, or of all. The row of the
+  /// route in effect comes first, then those of others to the prefix, even beyond `max_rows`.
   [[nodiscard]] virtual std::vector<RouteInfo> routes(const std::optional<wire::IpPrefix>& after,
                                                       std::size_t max_rows) const = 0;
   /// Connections of connected mode; `link` empty: of all links.

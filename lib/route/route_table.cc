@@ -2,6 +2,7 @@
 #include "lib/route/route_table.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "lib/base/log.h"
@@ -26,6 +27,32 @@ std::vector<IpPrefix> locals_of(const IpPrefix& address) {
   return locals;
 }
 
+NextHopKind kind_of(RouteAction action) {
+  switch (action) {
+    case RouteAction::kBlackhole: return NextHopKind::kBlackhole;
+    case RouteAction::kUnreachable: return NextHopKind::kUnreachable;
+    case RouteAction::kProhibit: return NextHopKind::kProhibited;
+    case RouteAction::kForward: break;
+  }
+  return NextHopKind::kNone;
+}
+
+/// The paths in order, each once, with the smallest weights of the same proportions, so that routes
+/// by the same paths share one next hop.
+std::vector<RoutePath> merged(std::vector<RoutePath> paths) {
+  std::ranges::sort(paths);
+  std::vector<RoutePath> once;
+  for (const RoutePath& path : paths)
+    if (!once.empty() && once.back().iface == path.iface && once.back().via == path.via)
+      once.back().weight += path.weight;
+    else
+      once.push_back(path);
+  std::uint32_t divisor = 0;
+  for (const RoutePath& path : once) divisor = std::gcd(divisor, path.weight);
+  for (RoutePath& path : once) path.weight /= divisor;
+  return once;
+}
+
 }  // namespace
 
 RouteTable::RouteTable(RouteSink& sink) : sink_{sink}, next_hops_{sink} {}
@@ -36,30 +63,138 @@ RouteTable::~RouteTable() {
   for (const auto& [prefix, route] : routes_) sink_.remove_prefix(prefix);
 }
 
-Status RouteTable::insert(const IpPrefix& prefix, Route route) {
-  if (auto s = sink_.set_prefix(prefix, route.next_hop); !s) return s;
-  const auto [it, is_new] = routes_.try_emplace(prefix);
-  if (!is_new) {
-    next_hops_.release(it->second.next_hop);
-    if (it->second.kind == RouteKind::kRedirect) std::erase(redirects_, prefix);
+// --- Routes to one prefix ---
+
+/// The sink learns a new next hop before the old one is released, so that no packet is without one.
+Status RouteTable::insert(const IpPrefix& prefix, const Route& route) {
+  const auto it = routes_.find(prefix);
+  if (it != routes_.end() && rank_of(it->second) < rank_of(route)) {
+    add_waiting(prefix, route);
+    return {};
   }
-  it->second = std::move(route);
+  if (auto s = sink_.set_prefix(prefix, route.next_hop); !s) return s;
+  if (it == routes_.end()) {
+    set_in_effect(routes_[prefix], route);
+    retry_waiting(prefix);
+  } else {
+    const Route old = it->second;
+    set_in_effect(it->second, route);
+    // Routes of addresses are made again when the better one goes.
+    if (rank_of(old) != rank_of(route) && old.kind >= RouteKind::kStatic &&
+        old.kind != RouteKind::kNetBroadcast)
+      add_waiting(prefix, old);
+    else
+      release(prefix, old);
+  }
   update_net_broadcasts(prefix);
   return {};
 }
 
-void RouteTable::erase(Routes::const_iterator it) {
-  const IpPrefix prefix = it->first;
-  sink_.remove_prefix(prefix);
-  routes_.erase(it);
+/// Lets a better route take effect that the tables had no room for.
+void RouteTable::retry_waiting(const IpPrefix& prefix) {
+  const auto it = routes_.find(prefix);
+  const Route route = it->second;
+  remove_waiting(prefix, rank_of(route));
+  const auto waiting = waiting_.find(prefix);
+  if (waiting == waiting_.end() || rank_of(route) < rank_of(waiting->second.front())) return;
+  if (promote(it)) add_waiting(prefix, route);
+}
+
+/// Counts a route that is written to its place among those in effect. A new place has no next hop.
+void RouteTable::set_in_effect(Route& slot, const Route& route) {
+  if (slot.next_hop != table::kNextHopNone) --in_effect_[static_cast<std::size_t>(slot.kind)];
+  ++in_effect_[static_cast<std::size_t>(route.kind)];
+  slot = route;
+}
+
+/// Removes the route in effect. The best one that waits takes its place.
+void RouteTable::withdraw(Routes::iterator it) {
+  const auto [prefix, gone] = *it;
+  if (!promote(it)) {
+    sink_.remove_prefix(prefix);
+    --in_effect_[static_cast<std::size_t>(gone.kind)];
+    routes_.erase(it);
+  }
+  release(prefix, gone);
   update_net_broadcasts(prefix);
 }
+
+/// False: no route waits, or the tables take none of those.
+bool RouteTable::promote(Routes::iterator it) {
+  const auto waiting = waiting_.find(it->first);
+  if (waiting == waiting_.end()) return false;
+  for (auto next = waiting->second.begin(); next != waiting->second.end(); ++next) {
+    if (auto s = sink_.set_prefix(it->first, next->next_hop); !s) {
+      log(LogArea::kRoute, LogLevel::kErr, "a route to {} cannot take effect: {}",
+          wire::to_string(it->first), s.error().what);
+      continue;
+    }
+    set_in_effect(it->second, *next);
+    waiting->second.erase(next);
+    if (waiting->second.empty()) waiting_.erase(waiting);
+    return true;
+  }
+  return false;
+}
+
+void RouteTable::add_waiting(const IpPrefix& prefix, const Route& route) {
+  remove_waiting(prefix, rank_of(route));
+  auto& routes = waiting_[prefix];
+  routes.insert(std::ranges::upper_bound(routes, rank_of(route), {}, rank_of), route);
+}
+
+bool RouteTable::remove_waiting(const IpPrefix& prefix, Rank rank) {
+  const auto waiting = waiting_.find(prefix);
+  if (waiting == waiting_.end()) return false;
+  const auto it = std::ranges::find(waiting->second, rank, rank_of);
+  if (it == waiting->second.end()) return false;
+  release(prefix, *it);
+  waiting->second.erase(it);
+  if (waiting->second.empty()) waiting_.erase(waiting);
+  return true;
+}
+
+bool RouteTable::remove_route(const IpPrefix& prefix, Rank rank) {
+  const auto it = routes_.find(prefix);
+  if (it == routes_.end() || rank_of(it->second) != rank) return remove_waiting(prefix, rank);
+  withdraw(it);
+  return true;
+}
+
+/// The route is in effect no more, and does not wait.
+void RouteTable::release(const IpPrefix& prefix, const Route& route) {
+  next_hops_.release(route.next_hop);
+  if (route.kind == RouteKind::kRedirect) std::erase(redirects_, prefix);
+}
+
+const Route* RouteTable::find(const IpPrefix& prefix, Rank rank) const {
+  const auto it = routes_.find(prefix);
+  if (it != routes_.end() && rank_of(it->second) == rank) return &it->second;
+  const auto waiting = waiting_.find(prefix);
+  if (waiting == waiting_.end()) return nullptr;
+  const auto found = std::ranges::find(waiting->second, rank, rank_of);
+  return found != waiting->second.end() ? &*found : nullptr;
+}
+
+std::vector<RoutePath> RouteTable::paths(const Route& route) const {
+  auto paths = next_hops_.paths_of(route.next_hop);
+  const bool is_link = route.kind == RouteKind::kKernel && route.action == RouteAction::kForward;
+  if (paths.empty() && is_link) paths.push_back({route.iface});
+  return paths;
+}
+
+/// True for a route with this gateway only. `route`: null, or a route.
+bool RouteTable::leads_to(const Route* route, table::InterfaceId iface, const IpAddr& via) const {
+  return route != nullptr && paths(*route) == std::vector{RoutePath{iface, via}};
+}
+
+// --- Addresses ---
 
 Status RouteTable::insert_shared(const IpPrefix& prefix, RouteKind kind, NextHopKind hop,
                                  table::InterfaceId iface) {
   const auto index = next_hops_.fixed(NextHop{hop, 0, iface, table::kNoNeighbour});
   if (!index) return tl::make_unexpected(index.error());
-  return insert(prefix, Route{kind, iface, {}, *index});
+  return insert(prefix, Route{kind, RouteAction::kForward, iface, *index});
 }
 
 Status RouteTable::add_network(table::InterfaceId iface, const IpPrefix& address) {
@@ -82,7 +217,7 @@ void RouteTable::remove_network(table::InterfaceId iface, const IpPrefix& addres
   const auto network = connected_.find(net);
   if (network == connected_.end() || network->second != iface) return;
   connected_.erase(network);
-  erase(routes_.find(net));
+  withdraw(routes_.find(net));
   if (auto s = update_broadcasts(net); !s)
     log(LogArea::kRoute, LogLevel::kErr, "a broadcast address is not known: {}", s.error().what);
   if (const auto whole = wire::subnetted_net(net)) update_net_broadcast(*whole);
@@ -106,14 +241,15 @@ Status RouteTable::update_broadcast(const IpAddr& addr) {
   const auto ones =
       network != connected_.end() ? wire::directed_broadcast(network->first) : std::nullopt;
   if (!ones || (addr != *ones && addr != network->first.addr)) {
-    if (it != routes_.end() && it->second.kind == RouteKind::kBroadcast) erase(it);
+    if (it != routes_.end() && it->second.kind == RouteKind::kBroadcast) withdraw(it);
     return {};
   }
   const table::InterfaceId out = addr == *ones ? network->second : table::kNoInterface;
   const auto index =
       next_hops_.fixed(NextHop{NextHopKind::kBroadcast, 0, out, table::kNoNeighbour});
   if (!index) return tl::make_unexpected(index.error());
-  return insert(host_prefix(addr), Route{RouteKind::kBroadcast, network->second, {}, *index});
+  return insert(host_prefix(addr),
+                Route{RouteKind::kBroadcast, RouteAction::kForward, network->second, *index});
 }
 
 /// True if a connected network, or a route to a part of the net, has the net's broadcast address:
@@ -145,8 +281,8 @@ Result<table::NextHopIndex> RouteTable::set_net_broadcast(const IpPrefix& host,
     next_hops_.release_broadcast(*next_hop, interfaces.size());
     return tl::make_unexpected(s.error());
   }
-  routes_.insert_or_assign(host,
-                           Route{RouteKind::kNetBroadcast, table::kNoInterface, {}, *next_hop});
+  set_in_effect(routes_[host], Route{RouteKind::kNetBroadcast, RouteAction::kForward,
+                                     table::kNoInterface, *next_hop});
   return next_hop;
 }
 
@@ -176,6 +312,7 @@ void RouteTable::remove_net_broadcast(const IpPrefix& net, const IpPrefix& host)
   const auto it = routes_.find(host);
   if (it == routes_.end() || it->second.kind != RouteKind::kNetBroadcast) return;
   sink_.remove_prefix(host);
+  --in_effect_[static_cast<std::size_t>(RouteKind::kNetBroadcast)];
   routes_.erase(it);
 }
 
@@ -230,7 +367,7 @@ void RouteTable::remove_local(table::InterfaceId iface, const IpPrefix& address)
     const auto it = routes_.find(host);
     if (it == routes_.end() || it->second.kind != RouteKind::kLocal || it->second.iface != iface)
       continue;
-    erase(it);
+    withdraw(it);
     if (auto s = update_broadcasts(host); !s)
       log(LogArea::kRoute, LogLevel::kErr, "a broadcast address is not known: {}", s.error().what);
   }
@@ -278,23 +415,29 @@ Result<table::InterfaceId> RouteTable::interface_towards(const IpAddr& gateway,
   return holder;
 }
 
-Result<NextHops::Gateway> RouteTable::gateway_at(const IpAddr& addr,
-                                                 table::InterfaceId iface) const {
+bool RouteTable::is_own_or_broadcast(const IpAddr& addr) const {
+  const auto it = routes_.find(host_prefix(addr));
+  return (it != routes_.end() && it->second.kind == RouteKind::kLocal) || is_broadcast(addr);
+}
+
+Result<RoutePath> RouteTable::gateway_at(const IpAddr& addr, table::InterfaceId iface) const {
   const auto towards = interface_towards(addr, iface);
   if (!towards) return tl::make_unexpected(towards.error());
-  if (const auto it = routes_.find(host_prefix(addr));
-      it != routes_.end() &&
-      (it->second.kind == RouteKind::kLocal || it->second.kind == RouteKind::kBroadcast))
+  if (is_own_or_broadcast(addr))
     return fail(Errc::kInvalidArgument,
                 "gateway {} is an address of this node or a broadcast address",
                 wire::to_string(addr));
-  return NextHops::Gateway{*towards, addr};
+  return RoutePath{*towards, addr};
 }
 
-/// True if a route to the prefix keeps a configured one out.
-bool RouteTable::is_taken(const IpPrefix& prefix) const {
-  const auto it = routes_.find(prefix);
-  return it != routes_.end() && it->second.kind != RouteKind::kNetBroadcast;
+// --- Static routes ---
+
+Status RouteTable::check_static(const IpPrefix& net) const {
+  const auto it = routes_.find(net);
+  const bool is_better = it != routes_.end() && it->second.kind < RouteKind::kStatic;
+  if (is_better || find(net, {RouteKind::kStatic, 0}) != nullptr)
+    return fail(Errc::kExists, "a route to {} already exists", wire::to_string(net));
+  return {};
 }
 
 Status RouteTable::add_static(const IpPrefix& to, const std::vector<IpAddr>& via,
@@ -303,93 +446,126 @@ Status RouteTable::add_static(const IpPrefix& to, const std::vector<IpAddr>& via
   if (via.empty() || via.size() > kMaxPaths)
     return fail(Errc::kInvalidArgument, "route {}: invalid number of gateways {}, allowed: 1-{}",
                 wire::to_string(net), via.size(), kMaxPaths);
-  if (is_taken(net))
-    return fail(Errc::kExists, "a route to {} already exists", wire::to_string(net));
+  if (auto s = check_static(net); !s) return s;
 
-  std::vector<NextHops::Gateway> gateways;
+  std::vector<RoutePath> paths;
   for (const IpAddr& addr : via) {
     const auto gateway = gateway_at(addr, iface);
     if (!gateway) return tl::make_unexpected(gateway.error());
-    gateways.push_back(*gateway);
+    paths.push_back(*gateway);
   }
-  return insert_via(net, RouteKind::kStatic, gateways);
-}
-
-Status RouteTable::insert_via(const IpPrefix& net, RouteKind kind,
-                              const std::vector<NextHops::Gateway>& gateways) {
-  NextHops::Paths paths;
-  for (const auto& gateway : gateways) paths.push_back({gateway.first, gateway.second});
-  const auto next_hop = next_hops_.use(paths);
-  if (!next_hop) return tl::make_unexpected(next_hop.error());
-  Route route{kind, gateways.back().first, {}, *next_hop};
-  for (const auto& gateway : gateways) route.via.push_back(gateway.second);
-  auto inserted = insert(net, std::move(route));
-  if (!inserted) next_hops_.release(*next_hop);
-  return inserted;
+  return insert_paths(net, Route{}, paths);
 }
 
 Status RouteTable::add_blackhole(const IpPrefix& to) {
   const IpPrefix net{wire::network(to), to.len};
-  if (is_taken(net))
-    return fail(Errc::kExists, "a route to {} already exists", wire::to_string(net));
-  const auto index = next_hops_.fixed(
-      NextHop{NextHopKind::kBlackhole, 0, table::kNoInterface, table::kNoNeighbour});
+  if (auto s = check_static(net); !s) return s;
+  return insert_drop(net, Route{.action = RouteAction::kBlackhole});
+}
+
+Status RouteTable::insert_paths(const IpPrefix& net, Route route,
+                                const std::vector<RoutePath>& paths) {
+  const Route* const old = find(net, rank_of(route));
+  const auto next_hop = next_hops_.use(paths, old != nullptr ? old->next_hop : table::kNextHopNone);
+  if (!next_hop) return tl::make_unexpected(next_hop.error());
+  route.iface = paths.back().iface;
+  route.next_hop = *next_hop;
+  auto inserted = insert(net, route);
+  if (!inserted) next_hops_.release(*next_hop);
+  return inserted;
+}
+
+/// Inserts a route whose action is not kForward.
+Status RouteTable::insert_drop(const IpPrefix& net, Route route) {
+  const auto index =
+      next_hops_.fixed(NextHop{kind_of(route.action), 0, table::kNoInterface, table::kNoNeighbour});
   if (!index) return tl::make_unexpected(index.error());
-  return insert(net, Route{RouteKind::kBlackhole, table::kNoInterface, {}, *index});
-}
-
-Status RouteTable::add_redirect(table::InterfaceId iface, const IpAddr& to, const IpAddr& via) {
-  const IpPrefix host = host_prefix(to);
-  if (const auto it = routes_.find(host); it != routes_.end()) {
-    if (it->second.kind != RouteKind::kRedirect)
-      return fail(Errc::kExists, "a route to {} already exists", wire::to_string(host));
-    if (auto s = remove(host); !s) return s;
-  }
-  while (redirects_.size() >= kMaxRedirects)
-    if (auto s = remove(redirects_.front()); !s) return s;
-  auto added = insert_via(host, RouteKind::kRedirect, {{iface, via}});
-  if (added) redirects_.push_back(host);
-  return added;
-}
-
-void RouteTable::remove_redirects(table::InterfaceId iface, const IpAddr& via) {
-  const auto all = redirects_;
-  for (const IpPrefix& host : all) {
-    const auto it = routes_.find(host);
-    if (it == routes_.end() || it->second.kind != RouteKind::kRedirect) continue;
-    if (it->second.iface == iface && it->second.via.front() == via) static_cast<void>(remove(host));
-  }
-}
-
-Status RouteTable::add_advertised(table::InterfaceId iface, const IpAddr& router) {
-  const IpPrefix all{wire::network({router, 0}), 0};
-  if (routes_.contains(all)) return fail(Errc::kExists, "a default route already exists");
-  return insert_via(all, RouteKind::kAdvertised, {{iface, router}});
-}
-
-Status RouteTable::remove_advertised(table::InterfaceId iface, const IpAddr& router) {
-  const IpPrefix all{wire::network({router, 0}), 0};
-  const auto it = routes_.find(all);
-  if (it == routes_.end() || it->second.kind != RouteKind::kAdvertised ||
-      it->second.iface != iface || it->second.via.front() != router)
-    return {};
-  return remove(all);
+  route.next_hop = *index;
+  return insert(net, route);
 }
 
 Status RouteTable::remove(const IpPrefix& to) {
   const IpPrefix net{wire::network(to), to.len};
-  const auto it = routes_.find(net);
-  if (it == routes_.end()) return fail(Errc::kNotFound, "no route to {}", wire::to_string(net));
-  const Route route = it->second;
-  if (route.kind == RouteKind::kLocal || route.kind == RouteKind::kBroadcast ||
-      route.kind == RouteKind::kNetBroadcast || route.kind == RouteKind::kConnected)
-    return fail(Errc::kRefused, "the route to {} is a connected route and cannot be removed",
+  if (remove_route(net, {RouteKind::kStatic, 0})) return {};
+  if (routes_.contains(net))
+    return fail(Errc::kRefused, "the route to {} is not static and cannot be removed",
                 wire::to_string(net));
-  erase(it);
-  if (route.kind == RouteKind::kRedirect) std::erase(redirects_, net);
-  next_hops_.release(route.next_hop);
+  return fail(Errc::kNotFound, "no route to {}", wire::to_string(net));
+}
+
+// --- Routes of Linux ---
+
+Status RouteTable::check_kernel(const IpPrefix& net, const std::vector<RoutePath>& paths) const {
+  if (paths.empty() || paths.size() > kMaxPaths)
+    return fail(Errc::kInvalidArgument, "route {}: invalid number of paths {}, allowed: 1-{}",
+                wire::to_string(net), paths.size(), kMaxPaths);
+  for (const RoutePath& path : paths) {
+    if (path.weight == 0 || path.weight > kMaxWeight)
+      return fail(Errc::kInvalidArgument, "route {}: invalid weight {} of a path, allowed: 1-{}",
+                  wire::to_string(net), path.weight, kMaxWeight);
+    if (path.iface == table::kNoInterface)
+      return fail(Errc::kInvalidArgument, "route {}: a path without an interface",
+                  wire::to_string(net));
+    if (!path.via) continue;
+    if (path.via->is_v4() && !net.addr.is_v4())
+      return fail(Errc::kInvalidArgument, "route {}: gateway {} is not an IPv6 address",
+                  wire::to_string(net), wire::to_string(*path.via));
+    if (is_own_or_broadcast(*path.via))
+      return fail(Errc::kInvalidArgument,
+                  "route {}: gateway {} is an address of this node or a broadcast address",
+                  wire::to_string(net), wire::to_string(*path.via));
+  }
   return {};
 }
+
+Status RouteTable::set_kernel(const KernelRoute& kernel) {
+  const IpPrefix net{wire::network(kernel.to), kernel.to.len};
+  const Route route{.kind = RouteKind::kKernel, .action = kernel.action, .metric = kernel.metric};
+  if (kernel.action != RouteAction::kForward) return insert_drop(net, route);
+  if (auto s = check_kernel(net, kernel.paths); !s) return s;
+  return insert_paths(net, route, merged(kernel.paths));
+}
+
+void RouteTable::remove_kernel(const IpPrefix& to, std::uint32_t metric) {
+  remove_route({wire::network(to), to.len}, {RouteKind::kKernel, metric});
+}
+
+// --- Routes of other routers ---
+
+Status RouteTable::add_redirect(table::InterfaceId iface, const IpAddr& to, const IpAddr& via) {
+  const IpPrefix host = host_prefix(to);
+  if (is_own_or_broadcast(to))
+    return fail(Errc::kExists, "a route to {} already exists", wire::to_string(host));
+  auto added = insert_paths(host, Route{.kind = RouteKind::kRedirect}, {{iface, via}});
+  if (!added) return added;
+  redirects_.push_back(host);
+  if (redirects_.size() > kMaxRedirects)
+    remove_route(IpPrefix{redirects_.front()}, {RouteKind::kRedirect, 0});
+  return {};
+}
+
+void RouteTable::remove_redirects(table::InterfaceId iface, const IpAddr& via) {
+  const auto all = redirects_;
+  const Rank rank{RouteKind::kRedirect, 0};
+  for (const IpPrefix& host : all)
+    if (leads_to(find(host, rank), iface, via)) remove_route(host, rank);
+}
+
+Status RouteTable::add_advertised(table::InterfaceId iface, const IpAddr& router) {
+  const IpPrefix all{wire::network({router, 0}), 0};
+  const Route route{.kind = RouteKind::kAdvertised};
+  if (find(all, rank_of(route)) != nullptr)
+    return fail(Errc::kExists, "a default route already exists");
+  return insert_paths(all, route, {{iface, router}});
+}
+
+void RouteTable::remove_advertised(table::InterfaceId iface, const IpAddr& router) {
+  const IpPrefix all{wire::network({router, 0}), 0};
+  const Rank rank{RouteKind::kAdvertised, 0};
+  if (leads_to(find(all, rank), iface, router)) remove_route(all, rank);
+}
+
+// --- Neighbours ---
 
 Result<table::NextHopIndex> RouteTable::connected_to(table::InterfaceId iface) {
   return next_hops_.fixed(NextHop{NextHopKind::kConnected, 0, iface, table::kNoNeighbour});
@@ -397,14 +573,20 @@ Result<table::NextHopIndex> RouteTable::connected_to(table::InterfaceId iface) {
 
 Status RouteTable::add_neighbour(table::InterfaceId iface, const IpAddr& addr,
                                  table::NeighbourIndex neighbour) {
-  const auto host = routes_.find(host_prefix(addr));
-  const bool is_host = host == routes_.end() || (host->second.kind != RouteKind::kLocal &&
-                                                 host->second.kind != RouteKind::kBroadcast);
-  if (!is_host || interface_of(addr) != iface)
+  const auto via = connected_to(iface);
+  if (!via) return tl::make_unexpected(via.error());
+  if (is_own_or_broadcast(addr) || (interface_of(addr) != iface && !is_on_link(addr, *via)))
     return fail(Errc::kNotFound, "{} is no host of a network of the interface",
                 wire::to_string(addr));
-  return connected_to(iface).and_then(
-      [&](table::NextHopIndex via) { return sink_.add_neighbour(addr, via, neighbour); });
+  return sink_.add_neighbour(addr, *via, neighbour);
+}
+
+/// True if the longest route to the address has this next hop.
+bool RouteTable::is_on_link(const IpAddr& addr, table::NextHopIndex connected) const {
+  for (auto len = wire::host_len(addr); len > 0; --len)
+    if (const auto it = routes_.find({wire::network({addr, len}), len}); it != routes_.end())
+      return it->second.next_hop == connected;
+  return false;
 }
 
 void RouteTable::remove_neighbour(table::InterfaceId iface, const IpAddr& addr) {

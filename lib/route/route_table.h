@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Routes by prefix: own addresses, connected networks, static routes. RouteSink writes the results
-// to the tables that workers read. Source: RFC 1812 §5.2.4.
+// Routes by prefix: own addresses, connected networks, static routes, those of Linux, of redirects
+// and of routers that advertise themselves. The best to a prefix is in effect; the others hold their
+// next hops and take its place, in order, when it goes. RouteSink writes the results to the tables
+// that workers read. Source: RFC 1812 §5.2.4.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "lib/base/result.h"
@@ -17,22 +22,42 @@
 
 namespace ipoib::route {
 
+/// The source of a route. The best route to a prefix is in effect: the first kind has preference,
+/// and of kernel routes the one with the lowest metric.
 enum class RouteKind : std::uint8_t {
   kLocal,
   kBroadcast,
-  kNetBroadcast,  ///< Broadcast address of a classful net: see RouteTable::set_all_subnets().
   kConnected,
   kStatic,
-  kBlackhole,
-  kRedirect,    ///< Host route from a router's redirect (RFC 4861 §8).
-  kAdvertised,  ///< Default route of a router that advertised itself (RFC 4861 §6.3.4).
+  kKernel,        ///< See RouteTable::set_kernel().
+  kRedirect,      ///< Host route from a router's redirect (RFC 4861 §8).
+  kAdvertised,    ///< Default route of a router that advertised itself (RFC 4861 §6.3.4).
+  kNetBroadcast,  ///< Broadcast address of a classful net: see RouteTable::set_all_subnets().
+};
+inline constexpr std::size_t kRouteKinds = 8;
+
+/// Fate of packets that have the route.
+enum class RouteAction : std::uint8_t {
+  kForward,
+  kBlackhole,    ///< Dropped silently.
+  kUnreachable,  ///< Dropped; their sender gets an ICMP error.
+  kProhibit,     ///< Dropped; the ICMP error says that an administrator wants it.
+};
+
+/// A route of Linux's, or of a daemon that writes its routes there.
+struct KernelRoute {
+  wire::IpPrefix to;
+  std::uint32_t metric = 0;
+  RouteAction action = RouteAction::kForward;
+  std::vector<RoutePath> paths{};  ///< kForward.
 };
 
 struct Route {
   RouteKind kind = RouteKind::kStatic;
-  table::InterfaceId iface = table::kNoInterface;  ///< None for kNetBroadcast, kBlackhole.
-  std::vector<wire::IpAddr> via;                   ///< Gateways; several: ECMP.
+  RouteAction action = RouteAction::kForward;
+  table::InterfaceId iface = table::kNoInterface;  ///< That of the last path; none: no path.
   table::NextHopIndex next_hop = table::kNextHopNone;
+  std::uint32_t metric = 0;  ///< kKernel.
 };
 
 class RouteTable {
@@ -74,32 +99,54 @@ class RouteTable {
   [[nodiscard]] bool is_broadcast(const wire::IpAddr& addr) const;
 
   /// Gateways must lie in a connected network, of `iface` if that is given, and not be own or
-  /// broadcast addresses; at most kMaxPaths. A link-local gateway is on `iface`, which it needs. A
-  /// static route does not replace an existing route to the prefix: kExists.
+  /// broadcast addresses; at most kMaxPaths. A link-local gateway is on `iface`, which it needs.
+  /// kExists if there is a static route to the prefix, or a better one. Others wait until it is gone.
   Status add_static(const wire::IpPrefix& to, const std::vector<wire::IpAddr>& via,
                     table::InterfaceId iface = table::kNoInterface);
   Status add_blackhole(const wire::IpPrefix& to);
+  /// Removes the static route to the prefix. kRefused: there are only others.
+  Status remove(const wire::IpPrefix& to);
+
+  /// Adds a route, or replaces that to the same prefix with the same metric; no packet is without a
+  /// route meanwhile. Flows stay on paths that both have. On an error the old one stays.
+  ///
+  /// Linux has checked the gateways: they are on the interfaces that the paths name, which must exist,
+  /// and need not lie in a connected network. An IPv4 prefix may have IPv6 gateways (RFC 8950). The
+  /// hosts of a path without a gateway are on the link. Paths that differ only in their weight are one.
+  ///
+  /// kInvalidArgument: no path or more than kMaxPaths, a path without an interface, a weight of 0 or
+  /// beyond kMaxWeight, an IPv4 gateway of an IPv6 prefix, or a gateway that is an own or a broadcast address or can be no neighbour; kNoResources.
+  Status set_kernel(const KernelRoute& route);
+  /// Harmless if there is no such route.
+  void remove_kernel(const wire::IpPrefix& to, std::uint32_t metric);
+
   /// Routes the host `to` through `via` (`to` itself: directly). At most kMaxRedirects exist at a
-  /// time: the oldest one is removed. kExists if there is a route to the host that is not a
-  /// redirect.
+  /// time: the oldest one is removed. kExists if the address is an own or a broadcast address.
   Status add_redirect(table::InterfaceId iface, const wire::IpAddr& to, const wire::IpAddr& via);
   /// Forgets the redirects to `via`.
   void remove_redirects(table::InterfaceId iface, const wire::IpAddr& via);
-  /// Adds a default route through `router`. kExists: there is a default route already.
+  /// Adds a default route through `router`. kExists: there is one of another router.
   Status add_advertised(table::InterfaceId iface, const wire::IpAddr& router);
-  /// Removes that route; a default route of another kind or router stays.
-  Status remove_advertised(table::InterfaceId iface, const wire::IpAddr& router);
-  /// Removes a route, except one that belongs to an address of an interface: kRefused.
-  Status remove(const wire::IpPrefix& to);
+  /// Removes that route; that of another router stays.
+  void remove_advertised(table::InterfaceId iface, const wire::IpAddr& router);
 
-  /// Sends packets to the IPv4 address straight to the neighbour while the longest route to it is a
-  /// network that is connected to `iface`. kNoResources: no room; the network's route finds it.
-  /// kNotFound: the address is in no such network, or is an own or broadcast address.
+  /// Sends packets to the IPv4 address straight to the neighbour while the longest route to it, other
+  /// than a default route, says that it is on the link of `iface`. kNoResources: no room; that route
+  /// finds it. kNotFound: there is no such route, or it is an own or broadcast address.
   Status add_neighbour(table::InterfaceId iface, const wire::IpAddr& addr,
                        table::NeighbourIndex neighbour);
   void remove_neighbour(table::InterfaceId iface, const wire::IpAddr& addr);
 
+  /// Routes in effect.
   [[nodiscard]] const std::map<wire::IpPrefix, Route>& routes() const { return routes_; }
+  /// Routes that better ones to their prefixes keep out of effect, best first.
+  [[nodiscard]] const std::map<wire::IpPrefix, std::vector<Route>>& waiting() const {
+    return waiting_;
+  }
+  /// Number of routes in effect, by RouteKind.
+  [[nodiscard]] const std::array<std::size_t, kRouteKinds>& in_effect() const { return in_effect_; }
+  /// Empty for routes that are not followed to a gateway or, kKernel, to the link.
+  [[nodiscard]] std::vector<RoutePath> paths(const Route& route) const;
   /// Gateways and groups of them that routes use.
   [[nodiscard]] std::size_t next_hops() const { return next_hops_.size(); }
   /// Interface of the connected network that holds the address.
@@ -113,13 +160,14 @@ class RouteTable {
     next_hops_.interface_changed(iface, up);
   }
 
-  /// Gateways of route.via that do not answer, or whose interface is down.
+  /// Gateways of the route that do not answer, or whose interface is down.
   [[nodiscard]] std::vector<wire::IpAddr> dead_gateways(const Route& route) const {
     return next_hops_.dead_gateways(route.next_hop);
   }
 
   static constexpr std::size_t kMaxPaths = NextHops::kMaxPaths;
   static constexpr std::size_t kMaxRedirects = 1024;
+  static constexpr std::uint32_t kMaxWeight = 1U << 16;
 
  private:
   using Routes = std::map<wire::IpPrefix, Route>;
@@ -132,17 +180,35 @@ class RouteTable {
     table::NextHopIndex next_hop = table::kNextHopNone;
   };
 
-  Status insert(const wire::IpPrefix& prefix, Route route);
-  void erase(Routes::const_iterator it);
-  Status insert_via(const wire::IpPrefix& net, RouteKind kind,
-                    const std::vector<NextHops::Gateway>& gateways);
+  /// There is at most one route of each rank to a prefix; the lowest rank is in effect.
+  using Rank = std::pair<RouteKind, std::uint32_t>;
+  static Rank rank_of(const Route& route) { return {route.kind, route.metric}; }
+
+  Status insert(const wire::IpPrefix& prefix, const Route& route);
+  void withdraw(Routes::iterator it);
+  bool promote(Routes::iterator it);
+  void retry_waiting(const wire::IpPrefix& prefix);
+  void set_in_effect(Route& slot, const Route& route);
+  void add_waiting(const wire::IpPrefix& prefix, const Route& route);
+  bool remove_waiting(const wire::IpPrefix& prefix, Rank rank);
+  bool remove_route(const wire::IpPrefix& prefix, Rank rank);
+  void release(const wire::IpPrefix& prefix, const Route& route);
+  [[nodiscard]] const Route* find(const wire::IpPrefix& prefix, Rank rank) const;
+  [[nodiscard]] bool leads_to(const Route* route, table::InterfaceId iface,
+                              const wire::IpAddr& via) const;
+  Status insert_paths(const wire::IpPrefix& net, Route route, const std::vector<RoutePath>& paths);
+  Status insert_drop(const wire::IpPrefix& net, Route route);
+  [[nodiscard]] Status check_kernel(const wire::IpPrefix& net,
+                                    const std::vector<RoutePath>& paths) const;
   Status set_local(table::InterfaceId iface, const wire::IpPrefix& address, table::NextHopKind hop);
   Status insert_shared(const wire::IpPrefix& prefix, RouteKind kind, table::NextHopKind hop,
                        table::InterfaceId iface);
   Status update_broadcasts(const wire::IpPrefix& network);
   Status update_broadcast(const wire::IpAddr& addr);
   [[nodiscard]] Networks::const_iterator longest_network(const wire::IpAddr& addr) const;
-  [[nodiscard]] bool is_taken(const wire::IpPrefix& prefix) const;
+  [[nodiscard]] Status check_static(const wire::IpPrefix& net) const;
+  [[nodiscard]] bool is_own_or_broadcast(const wire::IpAddr& addr) const;
+  [[nodiscard]] bool is_on_link(const wire::IpAddr& addr, table::NextHopIndex connected) const;
   [[nodiscard]] bool is_of_a_part(const wire::IpAddr& broadcast, const wire::IpPrefix& net) const;
   [[nodiscard]] Interfaces broadcast_interfaces(const wire::IpPrefix& net) const;
   Result<table::NextHopIndex> set_net_broadcast(const wire::IpPrefix& host,
@@ -153,12 +219,14 @@ class RouteTable {
   Result<table::NextHopIndex> connected_to(table::InterfaceId iface);
   [[nodiscard]] Result<table::InterfaceId> interface_towards(const wire::IpAddr& gateway,
                                                              table::InterfaceId iface) const;
-  [[nodiscard]] Result<NextHops::Gateway> gateway_at(const wire::IpAddr& addr,
-                                                     table::InterfaceId iface) const;
+  [[nodiscard]] Result<RoutePath> gateway_at(const wire::IpAddr& addr,
+                                             table::InterfaceId iface) const;
 
   RouteSink& sink_;
   NextHops next_hops_;
   Routes routes_;
+  std::map<wire::IpPrefix, std::vector<Route>> waiting_;
+  std::array<std::size_t, kRouteKinds> in_effect_{};
   Networks connected_;                    ///< A few.
   Interfaces all_subnets_;                ///< Set by set_all_subnets().
   std::map<wire::IpPrefix, Net> nets_;    ///< The key is the net; a few.

@@ -450,8 +450,7 @@ void SimNodes::put_back_addresses(const NodeFaces& node, const NodeConfig& origi
 
 void SimNodes::put_back_routes(const NodeFaces& node, const NodeConfig& original) {
   for (const RouteInfo& r : node.view.routes({}, 1000))
-    if (r.kind == "static" || r.kind == "blackhole")
-      require(node.control.remove_route(r.to).has_value());
+    if (r.kind == "static") require(node.control.remove_route(r.to).has_value());
   for (const RouteConfig& r : original.routes) require(node.control.add_route(r).has_value());
 }
 

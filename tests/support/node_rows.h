@@ -129,7 +129,7 @@ inline mgmt::NodeTotals totals_of(const NodeRows& rows) {
   t.workers[0].cycles = 180'000'000'000;
   t.workers[0].rx_packets = 70;
   t.workers[0].bursts = {5, 4, 3, 0, 0, 0, 0, 1};
-  t.routes = {{"connected", 1}, {"static", 1}, {"blackhole", 1}};
+  t.routes = {{"connected", 1}, {"static", 2}};
   t.multicast_routes = 1;
   return t;
 }
@@ -229,12 +229,21 @@ inline void fill(NodeRows& rows) {
 
   // In the order of a real node.
   rows.routes = {{*wire::parse_prefix("10.0.0.0/24"), "connected", "ib0", {}},
-                 {*wire::parse_prefix("172.16.0.0/12"), "blackhole", "", {}},
+                 {*wire::parse_prefix("172.16.0.0/12"), "static", "", {}, {}, {}, "blackhole"},
                  {*wire::parse_prefix("192.168.2.0/24"),
                   "static",
                   "ib0",
                   {*wire::parse_ip("10.0.0.2"), *wire::parse_ip("10.0.0.3")},
-                  {*wire::parse_ip("10.0.0.3")}}};
+                  {*wire::parse_ip("10.0.0.3")}},
+                 {*wire::parse_prefix("192.168.2.0/24"),
+                  "kernel",
+                  "ib0",
+                  {*wire::parse_ip("10.0.0.4"), *wire::parse_ip("fe80::5")},
+                  {},
+                  {3, 1},
+                  "forward",
+                  20,
+                  false}};
 
   rows.queriers = {
       {"ib0", true, wire::IpAddr::v4(0x0a00'0001), "other", "other", std::chrono::seconds(3)},

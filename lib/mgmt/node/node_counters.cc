@@ -43,9 +43,19 @@ std::string_view kind_name(route::RouteKind kind) {
     case route::RouteKind::kNetBroadcast: return "broadcast";
     case route::RouteKind::kConnected: return "connected";
     case route::RouteKind::kStatic: return "static";
-    case route::RouteKind::kBlackhole: return "blackhole";
+    case route::RouteKind::kKernel: return "kernel";
     case route::RouteKind::kRedirect: return "redirect";
     case route::RouteKind::kAdvertised: return "advertised";
+  }
+  return "";
+}
+
+std::string_view action_name(route::RouteAction action) {
+  switch (action) {
+    case route::RouteAction::kForward: return "forward";
+    case route::RouteAction::kBlackhole: return "blackhole";
+    case route::RouteAction::kUnreachable: return "unreachable";
+    case route::RouteAction::kProhibit: return "prohibit";
   }
   return "";
 }
@@ -227,7 +237,10 @@ NodeTotals NodeCounters::totals() const {
   for (const auto& h : parts_.hcas) t.hcas.push_back(hca_totals(*h));
   for (std::size_t i = 0; i < parts_.workers.all().size(); ++i) t.workers.push_back(work(i));
   t.drops = local_drops();
-  for (const auto& [prefix, route] : parts_.routes->routes()) ++t.routes[kind_name(route.kind)];
+  const auto& in_effect = parts_.routes->in_effect();
+  for (std::size_t kind = 0; kind < in_effect.size(); ++kind)
+    if (in_effect[kind] != 0)
+      t.routes[kind_name(static_cast<route::RouteKind>(kind))] += in_effect[kind];
   t.multicast_routes = parts_.multicast->rows(parts_.now()).size();
   t.membership_refused = membership_refused();
   const auto& elections = parts_.multicast->router().table().election_counters();

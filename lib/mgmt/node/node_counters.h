@@ -25,6 +25,8 @@ using DropArray = std::array<std::uint64_t, kDropCount>;
 void add_drops(DropArray& sum, const DropCounters& drops);
 /// Name of a kind in RouteInfo::kind.
 [[nodiscard]] std::string_view kind_name(route::RouteKind kind);
+/// Name of an action in RouteInfo::action.
+[[nodiscard]] std::string_view action_name(route::RouteAction action);
 
 /// Management lcore only.
 class NodeCounters {

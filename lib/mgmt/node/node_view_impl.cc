@@ -187,13 +187,40 @@ std::vector<RouteInfo> NodeViewImpl::routes(const std::optional<wire::IpPrefix>&
                                             std::size_t max_rows) const {
   parts_.loop->expects_own_lcore();
   std::vector<RouteInfo> rows;
-  const auto& all = parts_.routes->routes();
-  for (auto it = after ? all.upper_bound(*after) : all.begin();
-       it != all.end() && rows.size() < max_rows; ++it)
-    rows.push_back({it->first, std::string{kind_name(it->second.kind)},
-                    parts_.interfaces.name_of(it->second.iface), it->second.via,
-                    parts_.routes->dead_gateways(it->second)});
+  const auto& active = parts_.routes->routes();
+  const auto& waiting = parts_.routes->waiting();
+  auto one = after ? active.upper_bound(*after) : active.begin();
+  auto others = after ? waiting.upper_bound(*after) : waiting.begin();
+  while (rows.size() < max_rows && (one != active.end() || others != waiting.end())) {
+    const bool has_others =
+        others != waiting.end() && (one == active.end() || others->first <= one->first);
+    if (!has_others || (one != active.end() && one->first == others->first)) {
+      rows.push_back(route_row(one->first, one->second, true));
+      ++one;
+    }
+    if (!has_others) continue;
+    for (const route::Route& route : others->second)
+      rows.push_back(route_row(others->first, route, false));
+    ++others;
+  }
   return rows;
+}
+
+RouteInfo NodeViewImpl::route_row(const wire::IpPrefix& to, const route::Route& route,
+                                  bool active) const {
+  RouteInfo row{to, std::string{kind_name(route.kind)}, parts_.interfaces.name_of(route.iface), {}};
+  row.dead = parts_.routes->dead_gateways(route);
+  row.action = action_name(route.action);
+  row.metric = route.metric;
+  row.active = active;
+  const auto paths = parts_.routes->paths(route);
+  if (paths.size() == 1 && !paths.front().via) return row;
+  for (const route::RoutePath& path : paths) {
+    row.via.push_back(path.via.value_or(to.addr.is_v4() ? wire::IpAddr::v4(0) : wire::IpAddr{}));
+    row.weights.push_back(path.weight);
+  }
+  if (std::ranges::count(row.weights, 1U) == std::ssize(row.weights)) row.weights.clear();
+  return row;
 }
 
 std::vector<link::ConnectionInfo> NodeViewImpl::connections(std::string_view link) const {

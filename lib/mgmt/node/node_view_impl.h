@@ -44,6 +44,8 @@ class NodeViewImpl final : public NodeView {
  private:
   /// Null: the interface is no IPoIB link.
   [[nodiscard]] const LinkInstance* find_link(table::InterfaceId iface) const;
+  [[nodiscard]] RouteInfo route_row(const wire::IpPrefix& to, const route::Route& route,
+                                    bool active) const;
 
   const NodeParts& parts_;
   const NodeStatsImpl& stats_;

@@ -85,7 +85,7 @@ void AddressBook::default_router(table::InterfaceId iface, const wire::IpAddr& r
     const bool in_use = it == routers_.begin();
     routers_.erase(it);
     if (!in_use) return;
-    report_unapplied(iface, routes_.remove_advertised(iface, router));
+    routes_.remove_advertised(iface, router);
   } else {
     routers_.push_back(entry);
     if (routers_.size() > 1) return;

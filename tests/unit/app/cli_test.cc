@@ -131,18 +131,22 @@ TEST_F(CliTest, ShowsRowsOrOneObject) {
   EXPECT_EQ(json("show link json").at(0).at("state"), "up");
   EXPECT_EQ(json("show link ib0 json").at("qpn"), 0x4a7);
   EXPECT_EQ(json("show worker 0 json").at("lcore"), 1);
-  EXPECT_EQ(json("show route json").size(), 3U);
-  EXPECT_EQ(json("show route ib0 json").size(), 2U);
+  EXPECT_EQ(json("show route json").size(), 4U);
+  EXPECT_EQ(json("show route ib0 json").size(), 3U);
   EXPECT_EQ(json("show drops soft0 json").at(0).at("packets"), 12);
   EXPECT_EQ(json("show neigh eth0 json").size(), 0U);
   EXPECT_EQ(json("show sa json").at(0).at("groups").at(0).at("members").size(), 1U);
   EXPECT_EQ(json("show config json").at("hca").at("soft0").at("lid"), 1);
   EXPECT_EQ(text("show neigh eth0"), "none\n");
   EXPECT_EQ(text("show route"),
-            "TO              KIND       IFACE  VIA                 DEAD\n"
-            "10.0.0.0/24     connected  ib0\n"
-            "172.16.0.0/12   blackhole\n"
-            "192.168.2.0/24  static     ib0    10.0.0.2, 10.0.0.3  10.0.0.3\n");
+            "TO              KIND       ACTION     METRIC  STATE     IFACE  VIA                 "
+            "WEIGHTS  DEAD\n"
+            "10.0.0.0/24     connected  forward         0  active    ib0\n"
+            "172.16.0.0/12   static     blackhole       0  active\n"
+            "192.168.2.0/24  static     forward         0  active    ib0    10.0.0.2, 10.0.0.3  "
+            "         10.0.0.3\n"
+            "192.168.2.0/24  kernel     forward        20  inactive  ib0    10.0.0.4, fe80::5   "
+            "3, 1\n");
   EXPECT_EQ(text("show group"),
             "GROUP      IFACE  STATE   JOINS  SENDING    MLID  WORKER  LINK-LAYER ADDRESS       "
             "REASON\n"

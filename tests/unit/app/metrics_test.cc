@@ -78,7 +78,7 @@ TEST_F(MetricsTest, NodeHcasAndSubnetAdministration) {
                            "ipoib_forward_mode{mode=\"route\"} 1\n",
                            "ipoib_forward_mode{mode=\"io\"} 0\n",
                            "ipoib_forwarding 0\n",
-                           "ipoib_routes{kind=\"static\"} 1\n",
+                           "ipoib_routes{kind=\"static\"} 2\n",
                            "ipoib_multicast_routes 1\n",
                            "ipoib_membership_refused_total{reason=\"host_groups\"} 4\n",
                            "ipoib_multicast_forwarder_changes_total{change=\"taken_over\"} 3\n",

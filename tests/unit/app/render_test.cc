@@ -101,8 +101,13 @@ TEST(Render, OtherObjects) {
       R"("lladdr":"00:00:04:a7:fe:80:00:00:00:00:00:00:00:02:c9:03:00:0a:0b:02","lid":2,"paths":[],)"
       R"("qpn":1191,"sl":0,"worker":"","mode":"UD","rate_mbps":0,"mtu":2044,"held":0,"age_ms":1500}])");
   EXPECT_EQ(dump(to_json(node.rows.routes[2])),
-            R"({"to":"192.168.2.0/24","kind":"static","iface":"ib0","via":["10.0.0.2","10.0.0.3"],)"
+            R"({"to":"192.168.2.0/24","kind":"static","action":"forward","metric":0,)"
+            R"("state":"active","iface":"ib0","via":["10.0.0.2","10.0.0.3"],"weights":[],)"
             R"("dead":["10.0.0.3"]})");
+  EXPECT_EQ(dump(to_json(node.rows.routes[3])),
+            R"({"to":"192.168.2.0/24","kind":"kernel","action":"forward","metric":20,)"
+            R"("state":"inactive","iface":"ib0","via":["10.0.0.4","fe80::5"],"weights":[3,1],)"
+            R"("dead":[]})");
   EXPECT_EQ(
       dump(to_json(node.stats.workers())),
       R"([{"worker":0,"lcore":1,"interfaces":["ib0","eth0"],"neighbours":0,"table_bytes":8192,"connections":3,)"

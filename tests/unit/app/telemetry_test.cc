@@ -39,7 +39,7 @@ TEST(TelemetryAnswer, EveryEndpoint) {
   EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/queriers", "").at("entries").at("0").at("querier"),
             "10.0.0.1");
   EXPECT_TRUE(telemetry_answer(node.faces, "/ipoib/queriers", "ib7").is_null());
-  EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/routes", "").at("entries").size(), 3U);
+  EXPECT_EQ(telemetry_answer(node.faces, "/ipoib/routes", "").at("entries").size(), 4U);
   const Json filters = telemetry_answer(node.faces, "/ipoib/filters", "1");
   EXPECT_EQ(filters.at("total"), 2);
   EXPECT_EQ(filters.at("entries").at("1").at("state"), "pending");

@@ -99,9 +99,27 @@ TEST_F(AddressBookTest, RedirectsEndWhereTheirNextHopFails) {
   EXPECT_EQ(via("::/0"), 1U);
 }
 
-/// An operator's route takes precedence over redirects, however often they arrive.
+/// An operator's route takes precedence over redirects, and leaves them.
+TEST_F(AddressBookTest, P17_RoutersMessagesWaitBehindTheOperatorsRoutes) {
+  const auto host = *wire::parse_prefix("2001:db8::9/128"), all = *wire::parse_prefix("::/0");
+  ASSERT_TRUE(routes.add_blackhole(host));
+  ASSERT_TRUE(routes.add_blackhole(all));
+  EXPECT_EQ(logged([&] {
+              book.redirect(0, host.addr, ip("fe80::7"));
+              book.default_router(0, ip("fe80::1"), true);
+            }),
+            "");
+  EXPECT_EQ(kind("2001:db8::9/128"), table::NextHopKind::kBlackhole);
+  EXPECT_EQ(kind("::/0"), table::NextHopKind::kBlackhole);
+  ASSERT_TRUE(routes.remove(host));
+  ASSERT_TRUE(routes.remove(all));
+  EXPECT_EQ(via("2001:db8::9/128"), 7U);
+  EXPECT_EQ(via("::/0"), 1U);
+}
+
+/// No redirect says where an own address is, however often it arrives.
 TEST_F(AddressBookTest, RefusedRedirectsAreToldOfOnceASecond) {
-  ASSERT_TRUE(routes.add_blackhole(*wire::parse_prefix("2001:db8::9/128")));
+  ASSERT_TRUE(routes.add_local(0, *wire::parse_prefix("2001:db8::9/128")));
   const auto redirects = [this](int n) {
     return logged([&] {
       for (int i = 0; i < n; ++i) book.redirect(0, ip("2001:db8::9"), ip("fe80::7"));
@@ -240,10 +258,8 @@ TEST_F(AddressChangesTest, P19_TheFirstAddressIsTheSourceOfErrors) {
 /// default route.
 TEST_F(AddressBookTest, AdvertisedRouterTakesOnlyItsOwnRouteAway) {
   ASSERT_TRUE(routes.add_blackhole(*wire::parse_prefix("::/0")));
-  logged([this] {
-    book.default_router(0, ip("fe80::1"), true);
-    book.default_router(0, ip("fe80::1"), false);
-  });
+  book.default_router(0, ip("fe80::1"), true);
+  book.default_router(0, ip("fe80::1"), false);
   EXPECT_TRUE(prefixes.contains(*wire::parse_prefix("::/0")));
   EXPECT_FALSE(routes.add_blackhole(*wire::parse_prefix("::/0"))) << "it is there";
 }
