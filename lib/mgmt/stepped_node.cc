@@ -57,6 +57,9 @@ bool SteppedNode::has_left() const {
 PacketBalance SteppedNode::packet_balance() const {
   return NodeCounters{*node_->parts}.packet_balance();
 }
+route::RouteTable& SteppedNode::routes() {
+  return *node_->parts->routes;
+}
 Unfinished SteppedNode::unfinished() const {
   return NodeCounters{*node_->parts}.unfinished();
 }

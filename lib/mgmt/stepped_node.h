@@ -15,6 +15,10 @@
 #include "lib/mgmt/node_faces.h"
 #include "lib/mgmt/worker/packet_balance.h"
 
+namespace ipoib::route {
+class RouteTable;
+}
+
 namespace ipoib::mgmt {
 
 struct NodeAssembly;
@@ -54,6 +58,8 @@ class SteppedNode {
   [[nodiscard]] bool has_left() const;
   [[nodiscard]] PacketBalance packet_balance() const;
   [[nodiscard]] Unfinished unfinished() const;
+  /// Its routes, for changes that do not come from its faces.
+  [[nodiscard]] route::RouteTable& routes();
 
  private:
   explicit SteppedNode(std::unique_ptr<NodeAssembly> node);

@@ -55,7 +55,8 @@ struct KernelRoute {
 struct Route {
   RouteKind kind = RouteKind::kStatic;
   RouteAction action = RouteAction::kForward;
-  table::InterfaceId iface = table::kNoInterface;  ///< That of the last path; none: no path.
+  /// That of the address, or of the last path. None: kNetBroadcast, and routes that drop.
+  table::InterfaceId iface = table::kNoInterface;
   table::NextHopIndex next_hop = table::kNextHopNone;
   std::uint32_t metric = 0;  ///< kKernel.
 };

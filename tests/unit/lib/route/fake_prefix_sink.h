@@ -72,7 +72,7 @@ struct FakePrefixSink : RouteSink {
   std::set<wire::IpPrefix> refused;  ///< There is no room for them.
   std::uint64_t moment = 0;
   std::vector<std::string> calls;    ///< Changes of prefixes and gateways, in order.
-  std::set<wire::IpPrefix> removed;  ///< By remove_prefix().
+  std::set<wire::IpPrefix> removed;  ///< Arguments of remove_prefix().
 };
 
 }  // namespace ipoib::route

@@ -387,7 +387,7 @@ TEST_F(RouteSources, P17_ARouteToTheLinkHasNeighbours) {
 TEST_F(RouteSources, P17_WeightsAreShares) {
   ASSERT_TRUE(kernel("172.16.0.0/16", 0, {{0, ip("10.0.0.2"), 3}, {1, ip("192.168.1.3"), 1}}));
   EXPECT_EQ(shares("172.16.0.0/16"), (std::map<table::NeighbourIndex, int>{{2, 48}, {3, 16}}));
-  // The same proportions, in another order, with one path named twice: the same next hop.
+  // With these proportions in another order, and one path named twice, the next hop is shared.
   ASSERT_TRUE(kernel("172.17.0.0/16", 0,
                      {{1, ip("192.168.1.3"), 5}, {0, ip("10.0.0.2"), 10}, {0, ip("10.0.0.2"), 5}}));
   EXPECT_EQ(sink.prefixes.at(prefix("172.17.0.0/16")), sink.prefixes.at(prefix("172.16.0.0/16")));
@@ -446,7 +446,7 @@ TEST_F(RouteSources, RoutesInEffectAreCountedByKind) {
   expect_counts();
 }
 
-// Any sequence of changes ends in the state that the set of routes has, whatever their order.
+// Any sequence of changes ends in the state that the set of routes has, in any order.
 TEST_F(RouteSources, P17_RandomSequencesEndAsASimpleModelSays) {
   using Rank = std::pair<RouteKind, std::uint32_t>;
   const std::vector<const char*> prefixes{"172.16.0.0/16", "10.9.0.0/24", "10.9.0.255/32",
