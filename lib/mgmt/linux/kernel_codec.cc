@@ -231,6 +231,7 @@ std::optional<KernelAddressMessage> read_kernel_address(const nlmsghdr& message)
   read.ifindex = static_cast<std::int32_t>(info->ifa_index);
   read.address.prefix = {*own, info->ifa_prefixlen};
   if (address && *address != *own) read.address.peer = address;
+  read.address.no_dad = (flags & IFA_F_NODAD) != 0;
   read.usable = (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) == 0;
   return read;
 }

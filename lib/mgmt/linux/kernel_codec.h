@@ -28,6 +28,7 @@ struct KernelLink {
 struct KernelAddress {
   wire::IpPrefix prefix;             ///< The address itself with the length of its network.
   std::optional<wire::IpAddr> peer;  ///< The other end of a point-to-point link.
+  bool no_dad = false;               ///< It was added without duplicate address detection.
 
   friend auto operator<=>(const KernelAddress&, const KernelAddress&) = default;
 };

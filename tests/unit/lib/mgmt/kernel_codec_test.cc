@@ -54,6 +54,7 @@ TEST(KernelCodec, P17_Addresses) {
     EXPECT_EQ(read->address.prefix, prefix(row.prefix));
     EXPECT_EQ(read->address.peer, *row.peer == '\0' ? std::nullopt : std::optional{ip(row.peer)});
     EXPECT_EQ(read->usable, row.usable);
+    EXPECT_EQ(read->address.no_dad, (row.flags & IFA_F_NODAD) != 0);
   }
 }
 

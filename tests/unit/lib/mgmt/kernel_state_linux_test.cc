@@ -395,7 +395,7 @@ TEST_F(KernelStateLinux, P17_LinksAndAddresses) {
   };
   EXPECT_TRUE(has("v0", {prefix("10.1.0.1/24"), {}}));
   EXPECT_TRUE(has("v0", {prefix("10.1.0.9/32"), ip("10.9.0.1")}));
-  EXPECT_TRUE(has("v0", {prefix("fd01::1/64"), {}}));
+  EXPECT_TRUE(has("v0", {prefix("fd01::1/64"), {}, true})) << "it was added with nodad";
   EXPECT_FALSE(has("x0", {prefix("10.2.0.1/24"), {}}));
 }
 
