@@ -42,8 +42,13 @@ struct IpAddr {
   [[nodiscard]] constexpr std::uint32_t v4_host() const noexcept {
     return static_cast<std::uint32_t>(std::bit_cast<Halves>(*this)[1].host());
   }
-  friend constexpr auto operator<=>(const IpAddr&, const IpAddr&) noexcept = default;
-  /// Compares words; a defaulted operator would compare octet by octet.
+  // The operators compare words, in the order of the octets. Defaulted ones would compare octet by octet.
+  friend constexpr std::strong_ordering operator<=>(const IpAddr& a, const IpAddr& b) noexcept {
+    const auto [high, low] = std::bit_cast<Halves>(a);
+    const auto [other_high, other_low] = std::bit_cast<Halves>(b);
+    if (high != other_high) return high.host() <=> other_high.host();
+    return low.host() <=> other_low.host();
+  }
   friend constexpr bool operator==(const IpAddr& a, const IpAddr& b) noexcept {
     return std::bit_cast<Halves>(a) == std::bit_cast<Halves>(b);
   }

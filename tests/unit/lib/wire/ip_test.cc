@@ -163,6 +163,19 @@ TEST(IpPrefix, RefusesAllElse) {
     EXPECT_FALSE(parse_prefix(text)) << text;
 }
 
+TEST(IpAddr, AddressesHaveTheOrderOfTheirOctets) {
+  std::mt19937 random{7};
+  for (int i = 0; i < 10'000; ++i) {
+    IpAddr a, b;
+    for (std::byte& octet : a.bytes) octet = static_cast<std::byte>(random());
+    b = a;
+    if (i % 17 != 0)
+      for (std::size_t at = random() % 16; at < 16; ++at)
+        b.bytes[at] = static_cast<std::byte>(random());
+    EXPECT_EQ(a <=> b, a.bytes <=> b.bytes) << to_string(a) << " " << to_string(b);
+  }
+}
+
 TEST(IpAddr, MappedFormKeepsFamiliesApart) {
   EXPECT_TRUE(IpAddr::v4(0).is_v4());
   EXPECT_EQ(IpAddr::v4(0xc0000201).v4_host(), 0xc0000201U);
