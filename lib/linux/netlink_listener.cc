@@ -30,6 +30,7 @@ constexpr std::size_t kMessagesPerTurn = 2'000;
 constexpr int kReceiveBuffer = 1 << 25;
 /// The kernel holds a lock of its own while it makes a dump, and other processes may cause losses.
 constexpr Duration kSnapshotInterval = std::chrono::seconds(1);
+/// Without an answer: a list of a million routes takes longer.
 constexpr Duration kDumpTimeout = std::chrono::seconds(10);
 /// Octets of a request; the fixed parts of all types are shorter than its payload.
 constexpr std::size_t kRequestLen = 64;
@@ -105,7 +106,7 @@ void NetlinkListener::begin_snapshot(TimePoint now) {
 void NetlinkListener::send_request(TimePoint now) {
   const auto dump = reader_.take_request();
   if (!dump) return;
-  requested_ = now;
+  progress_ = now;
   alignas(nlmsghdr) std::array<char, kRequestLen> buffer{};
   nlmsghdr* const header = mnl_nlmsg_put_header(buffer.data());
   header->nlmsg_type = dump->type;
@@ -132,6 +133,7 @@ Status NetlinkListener::receive(TimePoint now) {
   expects_management();
   alignas(nlmsghdr) std::array<std::byte, kDatagramLen> buffer;
   std::size_t messages = 0;
+  const std::uint64_t answers = reader_.answers();
   for (unsigned i = 0; i < kDatagramsPerTurn && messages < kMessagesPerTurn; ++i) {
     const Received datagram = receive_from(fd(), buffer);
     if (datagram.len < 0 && errno == EINTR) continue;
@@ -146,14 +148,15 @@ Status NetlinkListener::receive(TimePoint now) {
     messages += reader_.take(std::span{buffer}.first(static_cast<std::size_t>(datagram.len)));
     send_request(now);
   }
-  if (reader_.in_snapshot() && now >= requested_ + kDumpTimeout) reader_.give_up(ETIMEDOUT);
+  if (reader_.answers() != answers) progress_ = now;
+  if (reader_.in_snapshot() && now >= progress_ + kDumpTimeout) reader_.give_up(ETIMEDOUT);
   if (reader_.needs_snapshot() && now >= begun_ + kSnapshotInterval) begin_snapshot(now);
   log_change();
   return {};
 }
 
 std::optional<TimePoint> NetlinkListener::next_deadline() const {
-  if (reader_.in_snapshot()) return requested_ + kDumpTimeout;
+  if (reader_.in_snapshot()) return progress_ + kDumpTimeout;
   if (reader_.needs_snapshot()) return begun_ + kSnapshotInterval;
   return std::nullopt;
 }

@@ -48,9 +48,9 @@ class NetlinkListener {
 
   mnl_socket* socket_;
   NetlinkReader reader_;
-  TimePoint begun_{};      ///< The latest snapshot.
-  TimePoint requested_{};  ///< The latest dump.
-  int logged_ = 0;         ///< NetlinkReader::error() in the latest line of the log.
+  TimePoint begun_{};     ///< The latest snapshot.
+  TimePoint progress_{};  ///< The latest request, or turn with an answer.
+  int logged_ = 0;        ///< NetlinkReader::error() in the latest line of the log.
 };
 
 }  // namespace ipoib::kernel

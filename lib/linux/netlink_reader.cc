@@ -67,6 +67,7 @@ std::size_t NetlinkReader::take(std::span<const std::byte> datagram) {
 
 void NetlinkReader::handle(const nlmsghdr& message) {
   const bool is_answer = awaited_ && message.nlmsg_seq == sequence_;
+  if (is_answer) ++answers_;
   if (is_answer && (message.nlmsg_flags & NLM_F_DUMP_INTR) != 0) needed_ = true;
   if (message.nlmsg_type >= NLMSG_MIN_TYPE)
     sink_.on_message(message);

@@ -59,6 +59,8 @@ class NetlinkReader {
     return (needed_ || sink_.in_doubt()) && !in_snapshot();
   }
   [[nodiscard]] bool in_snapshot() const { return awaited_ || next_ < dumps_.size(); }
+  /// Number of messages that answered requests.
+  [[nodiscard]] std::uint64_t answers() const { return answers_; }
   /// Number of complete snapshots.
   [[nodiscard]] std::uint64_t snapshots() const { return snapshots_; }
 
@@ -85,6 +87,7 @@ class NetlinkReader {
   std::vector<NetlinkDump> dumps_;
   std::size_t next_;  ///< Index of the next dump to request.
   std::uint32_t sequence_ = 0;
+  std::uint64_t answers_ = 0;
   std::uint64_t snapshots_ = 0;
   int error_ = 0;
   bool awaited_ = false;  ///< The kernel answers a request.
