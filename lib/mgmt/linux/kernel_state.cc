@@ -68,7 +68,11 @@ void KernelState::on_snapshot_end() {
   std::vector<AddressKey> addresses;
   std::set_difference(addresses_.begin(), addresses_.end(), listed_addresses_.begin(),
                       listed_addresses_.end(), std::back_inserter(addresses));
-  for (const AddressKey& key : addresses) remove_address(key);
+  // Listed routes are as they are after the end of these addresses.
+  for (const AddressKey& key : addresses) {
+    addresses_.erase(key);
+    sink_.address_removed(key.first, key.second);
+  }
   std::vector<std::int32_t> links;
   for (const auto& [ifindex, link] : links_)
     if (!listed_links_.contains(ifindex)) links.push_back(ifindex);

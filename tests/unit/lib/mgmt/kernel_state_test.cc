@@ -306,6 +306,19 @@ TEST_F(KernelStateTest, P17_SnapshotChangesOnlyWhatDiffers) {
   EXPECT_EQ(state.paths().contents(), 0U);
 }
 
+/// A route may be added to a link that has no address any more.
+TEST_F(KernelStateTest, P17_SnapshotWithoutAnAddressKeepsItsRoutes) {
+  address(RTM_NEWADDR, 1, "1.0.0.8");
+  state.on_loss();
+  snapshot([this] {
+    link(1);
+    link(2);
+    route(RTM_NEWROUTE, "10.0.0.0/8", {path(1, "")}, kListed);
+  });
+  EXPECT_TRUE(sink.addresses.empty());
+  EXPECT_EQ(sink.paths("10.0.0.0/8"), Paths{path(1, "")});
+}
+
 TEST_F(KernelStateTest, P17_SnapshotHasTheOrderOfRoutes) {
   route(RTM_NEWROUTE, "10.0.0.0/8", {path(1, "1.0.0.1")});
   route(RTM_NEWROUTE, "10.0.0.0/8", {path(1, "1.0.0.2")}, kAppend);
