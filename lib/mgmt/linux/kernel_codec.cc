@@ -19,7 +19,7 @@ namespace {
 
 using Octets = std::span<const std::byte>;
 
-/// IFF_LOWER_UP of linux/if.h, which does not compile together with net/if.h.
+/// IFF_LOWER_UP of the kernel's header, which does not compile together with that of the C library.
 constexpr unsigned kLowerUp = 1U << 16;
 constexpr std::uint32_t kDefaultMetric6 = 1024;
 

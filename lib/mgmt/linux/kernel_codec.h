@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The kernel's links, addresses, next-hop objects and routes in messages of rtnetlink. Pure functions
-// without state. Source: rtnetlink(7), linux/rtnetlink.h, linux/nexthop.h.
+// without state. Source: rtnetlink(7), and the headers of Linux for it and for next-hop objects.
 #pragma once
 
 #include <compare>

@@ -35,7 +35,7 @@ class KernelState final : public kernel::NetlinkSink {
   /// changes; what follows from it for many routes is left to advance().
   void on_message(const nlmsghdr& message) override;
   void on_snapshot_end() override;
-  /// What is known stays until a snapshot says otherwise.
+  /// Removes nothing: the snapshot that follows says what is left.
   void on_loss() override;
   [[nodiscard]] bool in_doubt() const override { return doubt_; }
 

@@ -28,7 +28,7 @@ bool has_flag(const json& object, const std::string& flag) {
   return std::find(flags.begin(), flags.end(), flag) != flags.end();
 }
 
-/// What the node needs of the routes that the kernel lists, in the words of ip(8).
+/// The routes that the kernel lists, as the node needs them, from the output of ip(8).
 class Listed {
  public:
   Listed(const KernelNamespace& space, const std::map<std::int32_t, KernelLink>& links) {
