@@ -81,6 +81,22 @@ Result<Output> show_sa(const mgmt::NodeFaces& node, const Match& match) {
   return text;
 }
 
+Result<Output> show_mirror(const mgmt::NodeFaces& node, const Match& match) {
+  Json plane = to_json(node.view.linux_plane());
+  if (match.has("json")) return dump(plane) + "\n";
+  const Json mirrors = plane.at("mirrors");
+  plane.erase("mirrors");
+  return object_text(plane) + "\n" +
+         list_text(mirrors, {{"MIRROR", "iface"},
+                             {"IFINDEX", "ifindex"},
+                             {"ENABLED", "enabled"},
+                             {"CARRIER", "carrier"},
+                             {"TO LINUX", "to_linux"},
+                             {"FROM LINUX", "from_linux"},
+                             {"ADDRESSES", "addresses"},
+                             {"GROUPS", "groups"}});
+}
+
 Result<Output> show_worker(const mgmt::NodeFaces& node, const Match& match) {
   return list_or_one(match, to_json(node.stats.workers()), "worker", "WORKER",
                      {{"WORKER", "worker"},

@@ -228,6 +228,7 @@ const std::vector<Command>& commands() {
       {"show management [json]", "turns of the management lcore, and the time that they take",
        show_management},
       {"show hca [HCA] [json]", "InfiniBand ports", show_hca},
+      {"show mirror [json]", "mirrors of interfaces in Linux, and its routes", show_mirror},
       {"show sa [HCA] [json]",
        "subnet administration: requests, and groups if the administrator runs here", show_sa},
       {"show config [json]", "the configuration in effect", show_config},

@@ -184,6 +184,8 @@ void read_section(const std::string& name, const toml::key& key, const toml::nod
     return read_single(s.neighbour_cache, node, draft.neighbour_cache, draft.node, report);
   if (name == s.route_table.name)
     return read_single(s.route_table, node, draft.route_table, draft.node, report);
+  if (name == s.linux_plane.name)
+    return read_single(s.linux_plane, node, draft.linux_plane, draft.node, report);
   std::string allowed;
   s.for_each([&](const auto& section) {
     allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", section.heading());

@@ -3,6 +3,8 @@
 // value was reported when it was read and is skipped here, so that one mistake is one line.
 #include "app/config/config_check.h"
 
+#include <net/if.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -239,8 +241,22 @@ void check_query_times(const Placed<E>& entry, Report& report) {
                            Seconds{}.write(entry.value.ip.query_interval)));
 }
 
+/// Linux has names of 15 octets.
+template <class E>
+void check_mirror(const Placed<E>& entry, const Draft& draft, Report& report) {
+  constexpr std::size_t kLongest = IFNAMSIZ - 1;
+  if (!entry.value.ip.mirror.value_or(draft.node.linux_plane.mirror)) return;
+  if (entry.value.name.size() > kLongest)
+    report.error(entry.table->source(),
+                 fmt::format("{}: invalid name {}, allowed with mirror: 1-{} characters",
+                             entry.path, quote(entry.value.name), kLongest));
+}
+
 void check_links(const Draft& draft, Report& report) {
-  for (const auto& port : draft.ports) check_query_times(port, report);
+  for (const auto& port : draft.ports) {
+    check_query_times(port, report);
+    check_mirror(port, draft, report);
+  }
   check_sidr_servers(draft, report);
   check_qpns(draft, report);
   check_partitions(draft, report);
@@ -249,6 +265,7 @@ void check_links(const Draft& draft, Report& report) {
     check_dialect(link, report);
     check_interface_id(link, report);
     check_query_times(link, report);
+    check_mirror(link, draft, report);
     if (!link.good("hca")) continue;
     const auto* hca = find(draft.hcas, link.value.hca);
     if (hca == nullptr) {

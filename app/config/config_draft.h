@@ -51,7 +51,7 @@ struct Draft {
   std::vector<Placed<mgmt::NeighbourEntryConfig>> neighbours;
   std::vector<Placed<mgmt::RarpEntryConfig>> rarp;
   mgmt::NodeConfig node;  ///< The single sections fill their parts of it.
-  Place subnet, worker, generator, neighbour_cache, route_table;
+  Place subnet, worker, generator, neighbour_cache, route_table, linux_plane;
 };
 
 /// Runs the checks that concern more than one option.

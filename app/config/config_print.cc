@@ -57,6 +57,7 @@ std::string print_config(const mgmt::NodeConfig& config) {
   print_entry(s.generator, config, {}, out);
   print_entry(s.neighbour_cache, config, {}, out);
   print_entry(s.route_table, config, {}, out);
+  print_entry(s.linux_plane, config, {}, out);
   return out;
 }
 

@@ -133,6 +133,9 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       "Route IP multicast between this and other such interfaces, to the interfaces where hosts "
       "join groups by IGMP or MLD. A link then receives all groups."));
   add(row<E>(
+      "mirror", [](auto& c) -> auto& { return c.ip.mirror; }, Boolean{},
+      "Mirror the interface in Linux. Default: linux.mirror."));
+  add(row<E>(
       "last-member-interval", [](auto& c) -> auto& { return c.ip.last_member_interval; },
       Seconds{0.1, 25.5},
       "With multicast-router: time between the two queries for other members that follow when a "
@@ -829,6 +832,37 @@ Section<NodeConfig> route_table_section() {
           }};
 }
 
+Section<NodeConfig> linux_section() {
+  using E = NodeConfig;
+  return {
+      "linux",
+      Shape::kSingle,
+      "Linux as the control plane: routing daemons, keepalived and ip(8) work on a mirror of each "
+      "interface.",
+      {
+          row<E>(
+              "mirror", [](auto& c) -> auto& { return c.linux_plane.mirror; }, Boolean{},
+              "Mirror all links and ports that do not say otherwise: each is a network interface "
+              "of Linux of the same name, with its addresses, MTU and state."),
+          row<E>(
+              "namespace", [](auto& c) -> auto& { return c.linux_plane.network_namespace; }, Text{},
+              "Network namespace of the mirrors, as ip netns lists it, or the path of its file. "
+              "Default: that of the process."),
+          row<E>(
+              "routes", [](auto& c) -> auto& { return c.linux_plane.routes; }, Boolean{},
+              "Use the routes of Linux through mirrors, and its blackhole, unreachable and "
+              "prohibit routes. Configured routes are preferred."),
+          row<E>(
+              "table", [](auto& c) -> auto& { return c.linux_plane.table; },
+              Integer{1, std::numeric_limits<std::uint32_t>::max()},
+              "Routing table of Linux with these routes; 254 is the main table."),
+          row<E>(
+              "echo-reply", [](auto& c) -> auto& { return c.linux_plane.echo; },
+              OneOf<bool>{{{"node", false}, {"linux", true}}},
+              "Who answers pings to addresses of the node on mirrored interfaces."),
+      }};
+}
+
 }  // namespace
 
 const Schema& schema() {
@@ -844,7 +878,8 @@ const Schema& schema() {
                               worker_section(),
                               generator_section(),
                               neighbour_cache_section(),
-                              route_table_section()};
+                              route_table_section(),
+                              linux_section()};
   return kSchema;
 }
 

@@ -83,13 +83,14 @@ struct Schema {
   Section<mgmt::NodeConfig> generator;
   Section<mgmt::NodeConfig> neighbour_cache;
   Section<mgmt::NodeConfig> route_table;
+  Section<mgmt::NodeConfig> linux_plane;
 
   /// Calls `visit(section)` for each section, in the order of the reference.
   template <class Visit>
   void for_each(Visit&& visit) const {
     visit(hca), visit(link), visit(port), visit(route), visit(multicast_route), visit(filter),
         visit(neighbour), visit(rarp), visit(subnet), visit(worker), visit(generator),
-        visit(neighbour_cache), visit(route_table);
+        visit(neighbour_cache), visit(route_table), visit(linux_plane);
   }
 };
 

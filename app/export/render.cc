@@ -477,6 +477,22 @@ Json to_json(const mgmt::SaInfo& sa) {
           {"ports", std::move(ports)}};
 }
 
+Json to_json(const mgmt::LinuxInfo& plane) {
+  Json mirrors = Json::array();
+  for (const auto& m : plane.mirrors)
+    mirrors.push_back({{"iface", m.iface},
+                       {"ifindex", m.ifindex},
+                       {"enabled", m.enabled},
+                       {"carrier", m.carrier},
+                       {"to_linux", m.to_linux},
+                       {"from_linux", m.from_linux},
+                       {"addresses", m.addresses},
+                       {"groups", m.groups}});
+  return {{"namespace", plane.network_namespace},   {"in_step", plane.in_step},
+          {"snapshots", plane.snapshots},           {"routes", plane.routes},
+          {"routes_refused", plane.routes_refused}, {"mirrors", std::move(mirrors)}};
+}
+
 Json to_json(const link::NeighbourInfo& n) {
   const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(n.age);
   Json paths = Json::array();

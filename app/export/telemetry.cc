@@ -47,6 +47,7 @@ constexpr std::array kEndpoints = {
     Endpoint{"/ipoib/filters", "Filter rules", "[FIRST]"},
     Endpoint{"/ipoib/hcas", "InfiniBand ports", ""},
     Endpoint{"/ipoib/sa", "Requests to the SA, and MADs", ""},
+    Endpoint{"/ipoib/mirrors", "Mirrors of interfaces in Linux, and its routes", ""},
     Endpoint{"/ipoib/sa_groups", "Groups of the embedded SA", "HCA[,FIRST]"},
     Endpoint{"/ipoib/sa_ports", "Ports known to the embedded SA", "HCA[,FIRST]"},
     Endpoint{"/ipoib/workers", "Worker lcores", ""},

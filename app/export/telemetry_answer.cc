@@ -190,6 +190,7 @@ Json telemetry_answer(const mgmt::NodeFaces& node, std::string_view command,
   if (command == "/ipoib/filters") return piece(node.view.filters(), number_of(parameters));
   if (command == "/ipoib/hcas") return by_name(to_json(node.view.hcas()), "name");
   if (command == "/ipoib/sa") return by_name(sa_of(node), "hca");
+  if (command == "/ipoib/mirrors") return to_json(node.view.linux_plane());
   if (command == "/ipoib/sa_groups") return kept(node, "groups", parameters);
   if (command == "/ipoib/sa_ports") return kept(node, "ports", parameters);
   if (command == "/ipoib/workers") return to_json(node.stats.workers());

@@ -86,6 +86,10 @@ enum class Drop : std::uint8_t {
   kNdInvalid,         ///< Neighbour discovery that is not from this link, or is too short.
   kLocalUnsupported,  ///< Addressed to this node, and no protocol here handles it.
   kLocalFromSelf,     ///< Sent by this node to itself, which is not supported.
+  // The mirror of an interface in Linux.
+  kLinuxDown,      ///< For Linux, and its interface is disabled or gone.
+  kLinuxNoMemory,  ///< For Linux, which has no memory.
+  kLinuxRefused,   ///< Sent by Linux: ARP, ND, IGMP, MLD, or no valid IP packet.
   // Neighbours.
   kNeighbourPending,  ///< Unresolved; too many packets wait, or addresses are asked for.
   kNeighbourFailed,   ///< Resolution failed recently (negative cache).
@@ -180,6 +184,9 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "nd_invalid",
                                                                         "local_unsupported",
                                                                         "local_from_self",
+                                                                        "linux_down",
+                                                                        "linux_no_memory",
+                                                                        "linux_refused",
                                                                         "neighbour_pending",
                                                                         "neighbour_failed",
                                                                         "neighbour_held_too_long",

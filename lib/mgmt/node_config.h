@@ -68,6 +68,16 @@ struct SubnetConfig {
   std::uint64_t sm_key = 0;             ///< Requests with it are trusted; 0: none is.
 };
 
+/// Linux as the control plane.
+struct LinuxConfig {
+  bool mirror = false;  ///< Default of the interfaces.
+  std::optional<std::string>
+      network_namespace;      ///< The one of the mirrors; none: that of the process.
+  bool routes = true;         ///< Its routes through mirrors are routes of the node.
+  std::uint32_t table = 254;  ///< Routing table of Linux; 254: main.
+  bool echo = false;          ///< It answers pings to the node, which it otherwise does itself.
+};
+
 /// IP options that links and ports share.
 struct IpConfig {
   link::Ip6Config ip6;
@@ -75,6 +85,7 @@ struct IpConfig {
   fwd::DirectedBroadcast directed_broadcast = fwd::DirectedBroadcast::kOff;
   bool ask_rarp = false;             ///< RARP request for an own IPv4 address.
   unsigned rarp_prefix_len = 24;     ///< Prefix length of that address.
+  std::optional<bool> mirror;        ///< None: LinuxConfig::mirror.
   std::vector<wire::IpAddr> groups;  ///< Multicast groups that this node listens to.
   bool multicast_router = false;     ///< Forwards the groups that hosts want here from other such
                                      ///< interfaces.
@@ -204,6 +215,7 @@ struct NodeConfig {
   WorkerConfig worker;
   link::NeighbourConfig neighbour;  ///< [neighbour-cache]
   RouteTableConfig route_table;
+  LinuxConfig linux_plane;
   ForwardMode mode = ForwardMode::kRoute;
   GeneratorConfig generator;
   bool redirects = true;  ///< Hosts get redirects to a better first hop on their own link.

@@ -234,6 +234,25 @@ struct SaInfo {
   sa::SmpCounters smps;     ///< Administrator only.
 };
 
+/// Linux as the control plane.
+struct LinuxInfo {
+  std::string network_namespace;     ///< Empty: that of the process.
+  bool in_step = false;              ///< The state of Linux is known, and its changes are heard.
+  std::uint64_t snapshots = 0;       ///< Times that all of its state was read.
+  std::uint64_t routes = 0;          ///< Routes of Linux that are in the node's table.
+  std::uint64_t routes_refused = 0;  ///< Changes of routes that the table did not take.
+  struct MirrorRow {
+    std::string iface;
+    std::int32_t ifindex = 0;  ///< Index in Linux; 0: the mirror does not exist now.
+    bool enabled = false;      ///< Set by `ip link set`.
+    bool carrier = false;
+    std::uint64_t to_linux = 0, from_linux = 0;  ///< Packets; frames.
+    std::size_t addresses = 0;                   ///< That Linux gave to the interface.
+    std::size_t groups = 0;                      ///< That programs of Linux have joined.
+  };
+  std::vector<MirrorRow> mirrors;  ///< Empty: nothing is mirrored.
+};
+
 /// One row: reason, place that counted it ("ib0", "eth0", "soft0"), number of packets.
 struct DropInfo {
   Drop reason{};

@@ -46,6 +46,7 @@ class NodeView {
   /// Filter rules in order.
   [[nodiscard]] virtual std::vector<FilterInfo> filters() const = 0;
   [[nodiscard]] virtual std::vector<SaInfo> subnet_administration() const = 0;
+  [[nodiscard]] virtual LinuxInfo linux_plane() const = 0;
   [[nodiscard]] virtual CaptureInfo capture() const = 0;
   /// Interfaces of multicast routers only; `iface` empty: all.
   [[nodiscard]] virtual std::vector<QuerierInfo> queriers(std::string_view iface) const = 0;

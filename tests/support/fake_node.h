@@ -43,6 +43,7 @@ struct FakeView final : mgmt::NodeView, Fake {
   std::vector<mgmt::MulticastRouteInfo> multicast_routes() const override { return rows.mroutes; }
   std::vector<mgmt::FilterInfo> filters() const override { return rows.filters; }
   std::vector<mgmt::SaInfo> subnet_administration() const override { return rows.sa; }
+  mgmt::LinuxInfo linux_plane() const override { return rows.linux_plane; }
   mgmt::CaptureInfo capture() const override { return rows.capture; }
 };
 

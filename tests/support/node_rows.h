@@ -76,6 +76,7 @@ struct NodeRows {
   std::vector<mgmt::QuerierInfo> queriers;
   std::vector<mgmt::MulticastRouteInfo> mroutes;
   std::vector<mgmt::FilterInfo> filters;
+  mgmt::LinuxInfo linux_plane;
   std::vector<mgmt::SaInfo> sa;
   std::vector<mgmt::WorkerInfo> workers;
   std::vector<std::uint64_t> worker_loops;

@@ -7,6 +7,7 @@
 
 #include "lib/mgmt/capture/capture.h"
 #include "lib/mgmt/device/port_devices.h"
+#include "lib/mgmt/linux/linux_plane.h"
 #include "lib/mgmt/node/node_control_impl.h"
 #include "lib/mgmt/node/node_parts.h"
 #include "lib/mgmt/node/node_runner.h"
@@ -25,12 +26,15 @@ struct NodeAssembly {
   NodeStatsImpl stats{*parts};
   TestTrafficImpl traffic{*parts};
   Capture capture;
-  NodeViewImpl view{*parts, stats, traffic, capture};
+  LinuxPlane linux_plane{parts->config.linux_plane,
+                         {parts->interfaces, *parts->routes, *parts->injector, parts->workers,
+                          parts->loop->events(), parts->clock}};
+  NodeViewImpl view{*parts, stats, traffic, capture, linux_plane};
   PacketTrace trace{parts->workers, parts->interfaces, *parts->routes, *parts->retirement,
                     parts->clock.tsc};
   PortDevices devices{*parts};
   NodeControlImpl control{*parts, devices, capture};
-  NodeRunner runner{*parts, control, devices, traffic, capture, trace};
+  NodeRunner runner{*parts, control, devices, traffic, capture, trace, linux_plane};
   NodeFaces faces{*parts->loop, view, stats, control, traffic, trace};
 };
 

@@ -10,7 +10,9 @@
 #include <rte_ring.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstring>
 #include <optional>
 
 #include "lib/base/control_thread.h"
@@ -196,12 +198,36 @@ Status add_filters(NodeParts& parts) {
   return parts.filters->begin_with(parts.config.filters);
 }
 
+/// A MAC address for the mirror of a link: the GUID of its port without the two octets in the middle,
+/// as a locally administered one.
+wire::MacAddr mac_of(std::uint64_t guid) {
+  const wire::Be64 octets{guid};
+  std::array<std::byte, sizeof octets> all;
+  std::memcpy(all.data(), &octets, sizeof octets);
+  return {(all[0] & std::byte{0xfc}) | std::byte{2}, all[1], all[2], all[5], all[6], all[7]};
+}
+
+Status open_linux(NodeAssembly& node) {
+  NodeParts& parts = *node.parts;
+  const LinuxConfig& config = parts.config.linux_plane;
+  std::vector<MirrorRequest> requests;
+  for (std::size_t i = 0; i < parts.ports.size(); ++i)
+    if (parts.config.ports[i].ip.mirror.value_or(config.mirror))
+      requests.push_back({parts.ports[i]->config().id, parts.ports[i]->device().mac()});
+  for (std::size_t i = 0; i < parts.links.size(); ++i)
+    if (parts.config.links[i].ip.mirror.value_or(config.mirror))
+      requests.push_back({parts.links[i]->config().id, mac_of(parts.links[i]->port().guid)});
+  parts.punt->let_linux_answer(config.echo);
+  return requests.empty() ? Status{} : node.linux_plane.open(requests, node.control);
+}
+
 /// Brings a new node into its configured state.
 Status configure(NodeAssembly& node) {
   NodeParts& parts = *node.parts;
   if (auto s = add_groups(parts); !s) return s;
   if (auto s = add_routes(parts, node.control); !s) return s;
   if (auto s = add_filters(parts); !s) return s;
+  if (auto s = open_linux(node); !s) return s;
   fwd::Settings& settings = parts.tables.settings;
   settings.burst.store(static_cast<std::uint16_t>(parts.config.worker.burst));
   settings.idle.store(parts.config.worker.idle);

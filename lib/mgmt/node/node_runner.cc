@@ -15,6 +15,7 @@
 #include "lib/mgmt/capture/capture.h"
 #include "lib/mgmt/device/device_readings.h"
 #include "lib/mgmt/device/port_devices.h"
+#include "lib/mgmt/linux/linux_plane.h"
 #include "lib/mgmt/node/node_control_impl.h"
 #include "lib/mgmt/node/node_parts.h"
 #include "lib/mgmt/node/packet_trace.h"
@@ -47,7 +48,8 @@ void publish(std::atomic<T>& to, T value) {
 }  // namespace
 
 NodeRunner::NodeRunner(NodeParts& parts, NodeControlImpl& control, PortDevices& devices,
-                       TestTrafficImpl& traffic, Capture& capture, PacketTrace& trace)
+                       TestTrafficImpl& traffic, Capture& capture, PacketTrace& trace,
+                       LinuxPlane& linux_plane)
     : parts_{parts},
       loop_{*parts.loop},
       control_{control},
@@ -55,6 +57,7 @@ NodeRunner::NodeRunner(NodeParts& parts, NodeControlImpl& control, PortDevices& 
       traffic_{traffic},
       capture_{capture},
       trace_{trace},
+      linux_plane_{linux_plane},
       balance_{parts} {}
 
 void NodeRunner::run() {
@@ -138,6 +141,7 @@ void NodeRunner::run_once() {
   handle_punts();
   run_timers();
   publish_interfaces();
+  linux_plane_.advance(t);
   capture_.follow();
   for (WorkerHandle& w : parts_.workers.all()) w.channel->flush();
   parts_.retirement->advance();
@@ -232,6 +236,7 @@ std::optional<TimePoint> NodeRunner::next_deadline() const {
   std::optional<TimePoint> deadline = parts_.multicast->router().next_deadline();
   deadline = earlier(deadline, parts_.punt->next_deadline());
   if (kernel_) deadline = earlier(deadline, kernel_->next_deadline());
+  deadline = earlier(deadline, linux_plane_.next_deadline());
   for (const auto& h : parts_.hcas) deadline = earlier(deadline, h->next_deadline());
   for (const auto& slot : parts_.interfaces)
     deadline = earlier(deadline, slot->control->next_deadline());

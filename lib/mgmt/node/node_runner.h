@@ -13,6 +13,7 @@
 namespace ipoib::mgmt {
 
 class Capture;
+class LinuxPlane;
 class ManagementLoop;
 class NodeControlImpl;
 struct NodeParts;
@@ -23,7 +24,8 @@ class TestTrafficImpl;
 class NodeRunner {
  public:
   NodeRunner(NodeParts& parts, NodeControlImpl& control, PortDevices& devices,
-             TestTrafficImpl& traffic, Capture& capture, PacketTrace& trace);
+             TestTrafficImpl& traffic, Capture& capture, PacketTrace& trace,
+             LinuxPlane& linux_plane);
 
   /// Node::run().
   void run();
@@ -62,6 +64,7 @@ class NodeRunner {
   TestTrafficImpl& traffic_;
   Capture& capture_;
   PacketTrace& trace_;
+  LinuxPlane& linux_plane_;
   LoadBalance balance_;
   /// The kernel's interfaces; null: they are not watched.
   std::unique_ptr<kernel::NetlinkListener> kernel_;

@@ -8,6 +8,7 @@
 
 #include "lib/mgmt/capture/capture.h"
 #include "lib/mgmt/device/device_readings.h"
+#include "lib/mgmt/linux/linux_plane.h"
 #include "lib/mgmt/node/node_counters.h"
 #include "lib/mgmt/node/node_parts.h"
 #include "lib/mgmt/node/node_stats_impl.h"
@@ -273,6 +274,11 @@ std::vector<MulticastRouteInfo> NodeViewImpl::multicast_routes() const {
 std::vector<FilterInfo> NodeViewImpl::filters() const {
   parts_.loop->expects_own_lcore();
   return parts_.filters->rows();
+}
+
+LinuxInfo NodeViewImpl::linux_plane() const {
+  expects_management();
+  return linux_plane_.info();
 }
 
 std::vector<SaInfo> NodeViewImpl::subnet_administration() const {

@@ -13,6 +13,7 @@ namespace ipoib::mgmt {
 
 class Capture;
 class LinkInstance;
+class LinuxPlane;
 class NodeStatsImpl;
 struct NodeParts;
 class TestTrafficImpl;
@@ -21,8 +22,12 @@ class NodeViewImpl final : public NodeView {
  public:
   /// `stats`: counters in the rows are those that it shows.
   NodeViewImpl(const NodeParts& parts, const NodeStatsImpl& stats, const TestTrafficImpl& traffic,
-               const Capture& capture)
-      : parts_{parts}, stats_{stats}, traffic_{traffic}, capture_{capture} {}
+               const Capture& capture, const LinuxPlane& linux_plane)
+      : parts_{parts},
+        stats_{stats},
+        traffic_{traffic},
+        capture_{capture},
+        linux_plane_{linux_plane} {}
 
   const NodeConfig& config() const override;
   ForwardInfo forward_info() const override;
@@ -39,6 +44,7 @@ class NodeViewImpl final : public NodeView {
   std::vector<MulticastRouteInfo> multicast_routes() const override;
   std::vector<FilterInfo> filters() const override;
   std::vector<SaInfo> subnet_administration() const override;
+  LinuxInfo linux_plane() const override;
   CaptureInfo capture() const override;
 
  private:
@@ -51,6 +57,7 @@ class NodeViewImpl final : public NodeView {
   const NodeStatsImpl& stats_;
   const TestTrafficImpl& traffic_;
   const Capture& capture_;
+  const LinuxPlane& linux_plane_;
 };
 
 }  // namespace ipoib::mgmt

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "lib/base/contract.h"
+#include "lib/mgmt/linux/mirror.h"
 #include "lib/mgmt/slow_path/ip_mbuf.h"
 #include "lib/route/icmp/icmp4.h"
 
@@ -63,13 +64,20 @@ void IcmpErrors::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSl
     ++counters_.suppressed;
 }
 
-/// Sends a message, if there is one, about a packet of `sender`. None goes to an own address: the
-/// packet is this node's own, or its source is forged.
+/// Sends a message, if there is one, about a packet of `sender`. Linux gets those about its own packets,
+/// which have its mirror as ingress. Otherwise none goes to an own address: the packet is this node's
+/// own, or its source is forged.
 void IcmpErrors::tell(const wire::IpAddr& sender,
                       const std::optional<std::vector<std::byte>>& message,
                       route::IcmpBudget budget, InterfaceSlot* in, TimePoint now) {
-  if (!message || interfaces_.has(sender) || !allow(sender, budget, now)) {
+  const bool own = interfaces_.has(sender);
+  const bool to_linux = own && in != nullptr && in->mirror != nullptr;
+  if (!message || (own && !to_linux) || !allow(sender, budget, now)) {
     ++counters_.suppressed;
+    return;
+  }
+  if (to_linux) {
+    if (in->mirror->deliver(*message) == Drop::kNone) ++counters_.sent;
     return;
   }
   if (injector_.send_own(*message, in)) ++counters_.sent;

@@ -16,6 +16,8 @@
 
 namespace ipoib::mgmt {
 
+class Mirror;
+
 struct InterfaceSlot {
   link::Interface* control = nullptr;
   std::vector<unsigned> receivers;  ///< Workers that receive; the first one is the owner.
@@ -23,6 +25,7 @@ struct InterfaceSlot {
   std::size_t held = 0;  ///< mbufs of packets held for a neighbour here. Writer: PuntHandler.
   std::size_t held_of_few = 0;         ///< The part of them that PacketMeta::Held::few names.
   std::size_t held_of_neighbours = 0;  ///< The part of `held_of_few` from neighbours.
+  Mirror* mirror = nullptr;            ///< The interface in Linux; null: it is not mirrored.
   bool up_again = false;  ///< The interface is going down and must come up again after that.
 
   std::vector<wire::IpPrefix> usable;  ///< Own addresses that are ready. Writer: AddressBook.

@@ -10,6 +10,7 @@
 #include "lib/fabric/packet_meta.h"
 #include "lib/fabric/segments.h"
 #include "lib/fwd/worker_config.h"
+#include "lib/mgmt/linux/mirror.h"
 #include "lib/mgmt/slow_path/ip_mbuf.h"
 #include "lib/route/icmp/icmp4.h"
 #include "lib/route/icmp/icmp6.h"
@@ -114,7 +115,14 @@ void PuntHandler::deliver_fragment(rte_mbuf* m, const route::Fragment& fragment,
 /// `m`: the packet or, if it came in fragments, the last of them.
 void PuntHandler::deliver_whole(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in,
                                 bool in_fragments) {
-  const Drop verdict = answer(m, packet, in, in_fragments);
+  const bool linux_has_it =
+      in.mirror != nullptr && (linux_answers_echo_ || !route::is_echo_request(packet));
+  const Drop verdict =
+      linux_has_it ? in.mirror->deliver(packet) : answer(m, packet, in, in_fragments);
+  if (verdict == Drop::kNone && linux_has_it) {
+    ++counters_.to_linux;
+    return rte_pktmbuf_free(m);
+  }
   if (verdict == Drop::kNone) return;
   in.drops.add(verdict);
   rte_pktmbuf_free(m);

@@ -29,6 +29,7 @@ struct PuntCounters {
   std::uint64_t multicast_unknown = 0, multicast_heard = 0, redirect_wanted = 0;
   /// Echo requests among the local packets, replied to if there were mbufs.
   std::uint64_t answered = 0;
+  std::uint64_t to_linux = 0;  ///< Packets that the mirror of their interface took.
   /// Fragments that became part of a packet whose other fragment counts as that packet.
   std::uint64_t joined = 0;
 };
@@ -51,6 +52,8 @@ class PuntHandler final : route::FragmentSink {
   void set_multicast(route::MulticastRouter& router) { multicast_ = &router; }
   /// Sets the routes, which outlive the last call of handle() and drop_held().
   void set_routes(const route::RouteTable& routes) { errors_.set_routes(routes); }
+  /// With true, Linux answers echo requests on interfaces that it mirrors.
+  void let_linux_answer(bool echo) { linux_answers_echo_ = echo; }
   /// Sets the time for everything that is handled until the next call.
   void set_now(TimePoint now) { now_ = now; }
 
@@ -118,6 +121,7 @@ class PuntHandler final : route::FragmentSink {
   route::Reassembler fragments_{*this};
   std::uint64_t fragmented_ = 0;  ///< Packets that this node has sent in fragments.
   route::MulticastRouter* multicast_ = nullptr;
+  bool linux_answers_echo_ = false;
   PuntCounters counters_;
   DropCounters drops_;
   TimePoint now_{};

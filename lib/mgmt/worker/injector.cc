@@ -98,6 +98,18 @@ bool Injector::send_own(std::span<const std::byte> packet, InterfaceSlot* by) {
   return m != nullptr;
 }
 
+void Injector::send_of_linux(std::span<const std::byte> packet, InterfaceSlot& by,
+                             bool on_interface) {
+  expects_management();
+  rte_mbuf* m = copy(packet, by.drops);
+  if (m == nullptr) return;
+  const table::InterfaceId iface = by.control->id();
+  workers_.send(by.owner(),
+                on_interface
+                    ? send_message(msg::Down::Kind::kSendOnInterface, iface, m, iface)
+                    : send_message(msg::Down::Kind::kSendRouted, table::kNoInterface, m, iface));
+}
+
 void Injector::give_to_worker(rte_mbuf* m, const InterfaceSlot* by) {
   const unsigned worker = by != nullptr ? by->owner() : 0;
   if (by != nullptr && is_of_link(destination_of(m)))

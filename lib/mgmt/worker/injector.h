@@ -39,6 +39,9 @@ class Injector {
   void send_own(rte_mbuf* m, const InterfaceSlot* by);
   /// Sends a copy of the packet like that. Returns false if there are no mbufs, which it counts.
   bool send_own(std::span<const std::byte> packet, InterfaceSlot* by);
+  /// Sends a packet that Linux sent on the mirror of `by`: there, or by its route. An ICMP error about
+  /// it has `by` as its ingress.
+  void send_of_linux(std::span<const std::byte> packet, InterfaceSlot& by, bool on_interface);
   /// Sends a packet that has waited for its neighbour.
   void send_held(rte_mbuf* m);
 

@@ -21,6 +21,10 @@ std::optional<std::vector<std::byte>> icmp_error(std::span<const std::byte> offe
                           : icmp6_error(offending, error, source);
 }
 
+bool is_echo_request(std::span<const std::byte> packet) {
+  return is_v4(packet) ? is_echo_request4(packet) : is_echo_request6(packet);
+}
+
 LocalAnswer answer_local(std::span<std::byte> packet, const wire::IpAddr& own) {
   return is_v4(packet) ? answer_local4(packet, own) : answer_local6(packet, own);
 }

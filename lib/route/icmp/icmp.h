@@ -21,6 +21,9 @@ namespace ipoib::route {
                                                                const wire::IcmpError& error,
                                                                const wire::IpAddr& source);
 
+/// True for an echo request of either version, from its IP header on, that answer_local() may answer.
+[[nodiscard]] bool is_echo_request(std::span<const std::byte> packet);
+
 enum class LocalVerdict : std::uint8_t {
   kEchoReply,  ///< The packet was turned into the reply; send it.
   kError,      ///< Send `error` to the source.

@@ -104,6 +104,13 @@ std::optional<std::vector<std::byte>> icmp4_redirect(std::span<const std::byte> 
                         source);
 }
 
+bool is_echo_request4(std::span<const std::byte> packet) {
+  const auto ip = wire::read<Ipv4Hdr>(packet);
+  if (!ip || ip->protocol != static_cast<std::uint8_t>(IpProto::kIcmp)) return false;
+  const auto icmp = wire::read<IcmpHdr>(packet, ip->header_len());
+  return icmp && icmp->type == static_cast<std::uint8_t>(IcmpType::kEchoRequest);
+}
+
 LocalAnswer answer_local4(std::span<std::byte> packet, const IpAddr& own) {
   const auto ip = wire::read<Ipv4Hdr>(packet);
   if (!ip || ip->header_len() < sizeof(Ipv4Hdr) || ip->header_len() > packet.size()) return {};

@@ -18,6 +18,8 @@ namespace ipoib::route {
 [[nodiscard]] std::optional<std::vector<std::byte>> icmp4_redirect(
     std::span<const std::byte> offending, const wire::IpAddr& gateway, const wire::IpAddr& source);
 
+/// is_echo_request() for IPv4.
+[[nodiscard]] bool is_echo_request4(std::span<const std::byte> packet);
 /// answer_local() for IPv4. The header is checked, and its total length is packet.size(). Fragments
 /// and packets to groups are ignored.
 [[nodiscard]] LocalAnswer answer_local4(std::span<std::byte> packet, const wire::IpAddr& own);

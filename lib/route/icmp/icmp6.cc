@@ -137,6 +137,13 @@ std::optional<std::vector<std::byte>> icmp6_error(std::span<const std::byte> off
   return packet;
 }
 
+bool is_echo_request6(std::span<const std::byte> packet) {
+  const auto upper = upper_of(packet);
+  if (!upper || upper->protocol != kIcmpv6) return false;
+  const auto icmp = wire::read<IcmpHdr>(packet, upper->offset);
+  return icmp && icmp->type == static_cast<std::uint8_t>(Icmp6Type::kEchoRequest);
+}
+
 LocalAnswer answer_local6(std::span<std::byte> packet, const IpAddr& own) {
   const auto ip = wire::read<Ipv6Hdr>(packet);
   if (!ip || ip->version() != 6 || ip->payload_len.host() != packet.size() - sizeof(Ipv6Hdr))

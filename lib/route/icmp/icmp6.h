@@ -12,6 +12,8 @@ namespace ipoib::route {
 [[nodiscard]] std::optional<std::vector<std::byte>> icmp6_error(
     std::span<const std::byte> offending, const wire::IcmpError& error, const wire::IpAddr& source);
 
+/// is_echo_request() for IPv6.
+[[nodiscard]] bool is_echo_request6(std::span<const std::byte> packet);
 /// answer_local() for IPv6. The payload length is packet.size() - 40. The caller should limit
 /// replies to packets for groups by IcmpLimiter, like errors (RFC 4443 §4.2, §2.4 f). Fragments,
 /// and packets with a routing header that has segments left, are ignored.

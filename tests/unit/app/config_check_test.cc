@@ -65,7 +65,15 @@ const std::vector<Case> kCases = {
      {"t.toml:16:2: unknown section \"switch\", allowed: [hca.NAME], [link.NAME], [port.NAME], "
       "[[route]], [[multicast-route]], [[filter]], [[neighbour]], [[rarp]], [subnet], [worker], "
       "[generator], "
-      "[neighbour-cache], [route-table]"}},
+      "[neighbour-cache], [route-table], [linux]"}},
+    {"mirrors_with_long_names",
+     "[port.sixteen-octets-p]\ndevice = \"d1\"\n"
+     "[port.fifteen-octets-]\ndevice = \"d2\"\n"
+     "[port.sixteen-octets-q]\ndevice = \"d3\"\nmirror = false\n"
+     "[linux]\nmirror = true\ntable = 0\n",
+     {"t.toml:16:1: port.sixteen-octets-p: invalid name \"sixteen-octets-p\", allowed with mirror: "
+      "1-15 characters",
+      "t.toml:25:9: linux.table: invalid value 0, allowed: integer 1-4294967295"}},
     {"route_table_limits",
      "[route-table]\nmax-prefixes = 63\nmax-prefixes6 = 2097153\nmax-networks = 131073\n",
      {"t.toml:17:16: route-table.max-prefixes: invalid value 63, allowed: integer 64-2097152",
@@ -109,7 +117,7 @@ const std::vector<Case> kCases = {
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
      {"t.toml:18:3: port.eth1: unknown key \"speed\", allowed: device, address, mtu, tcp-offload, "
-      "multicast-router, last-member-interval, query-interval, query-response-interval, "
+      "multicast-router, mirror, last-member-interval, query-interval, query-response-interval, "
       "query-robustness, igmp-version, mld-version, multicast-forwarder, max-groups, groups, "
       "source-check, directed-broadcast, ask-rarp, rarp-prefix-length, "
       "ipv6, "
@@ -122,7 +130,7 @@ const std::vector<Case> kCases = {
      {"t.toml:16:1: port.eth1: missing key device, allowed: string 1-63 printable characters",
       "t.toml:17:7: port.eth1.mtu: invalid value 1, allowed: integer 68-9600",
       "t.toml:18:1: port.eth1: unknown key \"mut\", allowed: device, address, mtu, tcp-offload, "
-      "multicast-router, last-member-interval, query-interval, query-response-interval, "
+      "multicast-router, mirror, last-member-interval, query-interval, query-response-interval, "
       "query-robustness, igmp-version, mld-version, multicast-forwarder, max-groups, groups, "
       "source-check, directed-broadcast, ask-rarp, rarp-prefix-length, "
       "ipv6, "

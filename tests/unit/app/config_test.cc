@@ -44,6 +44,7 @@ address = ["10.2.0.1/16", "10.3.0.1/32"]
 source-check = "loose"
 directed-broadcast = "all-subnets"
 multicast-router = false
+mirror = false
 last-member-interval = 1
 query-interval = 60
 query-response-interval = 2.5
@@ -132,6 +133,13 @@ max-entries = 9
 max-prefixes = 1000000
 max-prefixes6 = 64
 max-networks = 8192
+
+[linux]
+mirror = true
+namespace = "ipoib"
+routes = false
+table = 4294967295
+echo-reply = "linux"
 )";
 
 // The output for a port with a subnet manager contains only attributes that the manager does not
@@ -209,6 +217,13 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_TRUE(c.ports.at(1).tcp_offload);
   EXPECT_EQ(c.ports[1].ip.source_check, fwd::SourceCheck::kStrict);
   EXPECT_EQ(c.ports.at(0).ip.source_check, fwd::SourceCheck::kOff);
+  EXPECT_EQ(link.ip.mirror, false);
+  EXPECT_FALSE(c.ports.at(1).ip.mirror.has_value());
+  EXPECT_TRUE(c.linux_plane.mirror);
+  EXPECT_EQ(c.linux_plane.network_namespace, "ipoib");
+  EXPECT_FALSE(c.linux_plane.routes);
+  EXPECT_EQ(c.linux_plane.table, 0xffff'ffffU);
+  EXPECT_TRUE(c.linux_plane.echo);
   EXPECT_EQ(link.ip.query_interval, std::chrono::seconds(60));
   EXPECT_EQ(link.ip.query_response_interval, std::chrono::milliseconds(2500));
   EXPECT_EQ(link.ip.query_robustness, 3U);
@@ -357,7 +372,7 @@ TEST(Config, FileIsRead) {
   EXPECT_EQ(result->diagnostics[0].to_string(),
             file +
                 ":17:1: port.eth0: unknown key \"end\", allowed: device, address, mtu, "
-                "tcp-offload, multicast-router, last-member-interval, query-interval, "
+                "tcp-offload, multicast-router, mirror, last-member-interval, query-interval, "
                 "query-response-interval, query-robustness, igmp-version, mld-version, "
                 "multicast-forwarder, max-groups, groups, source-check, "
                 "directed-broadcast, ask-rarp, rarp-prefix-length, ipv6, router-advertisement, "

@@ -23,7 +23,7 @@
 
 #include "lib/linux/netlink_requests.h"
 #include "lib/linux/network_namespace.h"
-#include "tests/support/network_namespace.h"
+#include "tests/support/test_namespace.h"
 
 namespace ipoib::kernel {
 namespace {

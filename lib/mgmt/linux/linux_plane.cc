@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/mgmt/linux/linux_plane.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/contract.h"
+#include "lib/base/log.h"
+#include "lib/mgmt/node/event_loop.h"
+#include "lib/mgmt/node_control.h"
+#include "lib/mgmt/worker/injector.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+/// Frames of one interface that a turn of the loop takes.
+constexpr unsigned kFramesPerTurn = 64;
+/// Frames stay in Linux while a worker has so many messages to take.
+constexpr std::size_t kMaxBacklog = 256;
+/// Linux does not report changes of groups by netlink; most show by a frame of IGMP or MLD.
+constexpr Duration kGroupInterval = std::chrono::seconds(1);
+constexpr Duration kRetryInterval = std::chrono::seconds(1);
+
+route::RouteAction action_of(KernelRouteType type) {
+  switch (type) {
+    case KernelRouteType::kUnicast: break;
+    case KernelRouteType::kBlackhole: return route::RouteAction::kBlackhole;
+    case KernelRouteType::kUnreachable: return route::RouteAction::kUnreachable;
+    case KernelRouteType::kProhibit: return route::RouteAction::kProhibit;
+  }
+  return route::RouteAction::kForward;
+}
+
+wire::IpAddr destination_of(std::span<const std::byte> packet) {
+  const auto v4 = *wire::read<wire::Ipv4Hdr>(packet);
+  return v4.version() == 4 ? wire::IpAddr::v4(v4.dst.host())
+                           : wire::read<wire::Ipv6Hdr>(packet)->dst;
+}
+
+bool is_limited_broadcast(const wire::IpAddr& to) {
+  return to == wire::IpAddr::v4(0xffff'ffff);
+}
+
+}  // namespace
+
+LinuxPlane::~LinuxPlane() {
+  for (const Place& place : places_) {
+    if (!place.mirror) continue;
+    parts_.events.unwatch(place.mirror->fd());
+    slot_of(place).mirror = nullptr;
+  }
+  if (listener_) parts_.events.unwatch(listener_->fd());
+}
+
+Status LinuxPlane::open(const std::vector<MirrorRequest>& requests, NodeControl& control) {
+  expects_management();
+  control_ = &control;
+  now_ = parts_.clock.now();
+  auto opened = kernel::NetlinkRequests::open(network_namespace());
+  if (!opened) return tl::make_unexpected(opened.error());
+  requests_ = std::move(*opened);
+  auto joined = JoinedGroups::open(network_namespace());
+  if (!joined) return tl::make_unexpected(joined.error());
+  joined_.emplace(std::move(*joined));
+  for (const MirrorRequest& request : requests) places_.push_back({request});
+  for (Place& place : places_)
+    if (auto made = make(place); !made) return made;
+  return listen();
+}
+
+Status LinuxPlane::make(Place& place) {
+  kernel::TapConfig tap;
+  tap.name = slot_of(place).control->name();
+  tap.network_namespace = network_namespace();
+  std::transform(place.request.mac.begin(), place.request.mac.end(), tap.mac.begin(),
+                 [](std::byte o) { return std::to_integer<std::uint8_t>(o); });
+  if (const auto mtu = slot_of(place).control->mtu(); mtu != 0) tap.mtu = mtu;
+  auto mirror = Mirror::create(tap, *requests_);
+  if (!mirror) return tl::make_unexpected(mirror.error());
+  place.mirror = std::move(*mirror);
+  place.enabled = true;
+  place.again.reset();
+  const auto watched =
+      parts_.events.watch(place.mirror->fd(), EPOLLIN, [this, &place](std::uint32_t) {
+        now_ = parts_.clock.now();
+        receive(place);
+      });
+  if (watched) slot_of(place).mirror = place.mirror.get();
+  return watched;
+}
+
+/// The mirror does not exist any more: addresses and groups that Linux had there are gone.
+void LinuxPlane::lose(Place& place) {
+  if (!place.mirror) return;
+  parts_.events.unwatch(place.mirror->fd());
+  slot_of(place).mirror = nullptr;
+  const std::string& name = slot_of(place).control->name();
+  for (const wire::IpPrefix& address : std::exchange(place.from_linux, {}))
+    static_cast<void>(slot_of(place).control->remove_address(address, now_));
+  for (const wire::IpAddr& group : std::exchange(place.groups, {}))
+    static_cast<void>(control_->leave_group(name, group));
+  place.mirror.reset();
+  place.again = now_ + kRetryInterval;
+}
+
+void LinuxPlane::receive(Place& place) {
+  const WorkerChannel& channel = *parts_.workers.all()[slot_of(place).owner()].channel;
+  for (unsigned i = 0; i < kFramesPerTurn && channel.waiting() < kMaxBacklog; ++i) {
+    std::span<const std::byte> packet;
+    switch (place.mirror->next(packet)) {
+      case Mirror::Sent::kNothing: return;
+      case Mirror::Sent::kPacket: send(place, packet); break;
+      case Mirror::Sent::kMembership: next_groups_ = now_; [[fallthrough]];
+      case Mirror::Sent::kRefused: drop(place, Drop::kLinuxRefused); break;
+      case Mirror::Sent::kGone:
+        log(LogArea::kMgmt, LogLevel::kWarning,
+            "{}: the mirror was deleted; it is made again in a second", place.mirror->name());
+        return lose(place);
+    }
+  }
+}
+
+/// Packets to groups, broadcasts and neighbours leave by the interface on which Linux sent them; the
+/// others by the routes of the node, which have those of Linux.
+void LinuxPlane::send(const Place& place, std::span<const std::byte> packet) {
+  const wire::IpAddr to = destination_of(packet);
+  InterfaceSlot& slot = slot_of(place);
+  const auto of_interface = [&] {
+    return is_limited_broadcast(to) || wire::is_multicast(to) || wire::is_link_local6(to) ||
+           parts_.routes.interface_of(to) == place.request.iface;
+  };
+  if (parts_.interfaces.has(to)) return drop(place, Drop::kLocalFromSelf);
+  parts_.injector.send_of_linux(packet, slot, of_interface());
+}
+
+void LinuxPlane::drop(const Place& place, Drop reason) {
+  slot_of(place).drops.add(reason);
+  ++dropped_;
+}
+
+Status LinuxPlane::listen() {
+  auto opened =
+      kernel::NetlinkListener::open(KernelState::subscription(), network_namespace(), state_, now_);
+  if (!opened) return tl::make_unexpected(opened.error());
+  const Status watched = parts_.events.watch((*opened)->fd(), EPOLLIN, [this](std::uint32_t) {
+    now_ = parts_.clock.now();
+    hear();
+  });
+  if (!watched) return watched;
+  listener_ = std::move(*opened);
+  return {};
+}
+
+void LinuxPlane::hear() {
+  const Status received = listener_->receive(now_);
+  if (received) return;
+  log(LogArea::kMgmt, LogLevel::kWarning,
+      "the state of Linux is not heard: {}; the next attempt is in a second",
+      received.error().what);
+  parts_.events.unwatch(listener_->fd());
+  listener_.reset();
+  listen_again_ = now_ + kRetryInterval;
+}
+
+void LinuxPlane::advance(TimePoint now) {
+  expects_management();
+  now_ = now;
+  if (!requests_) return;
+  for (Place& place : places_) {
+    if (!place.mirror && place.again && now >= *place.again) {
+      place.again = now + kRetryInterval;
+      if (const Status made = make(place); !made) report(slot_of(place).control->name(), made);
+    }
+    if (place.mirror) follow(place);
+  }
+  if (listener_) {
+    if (const auto due = listener_->next_deadline(); due && *due <= now) hear();
+  } else if (now >= listen_again_) {
+    listen_again_ = now + kRetryInterval;
+    report("netlink", listen());
+  }
+  more_ = state_.advance();
+  if (now >= next_groups_) update_groups();
+}
+
+std::optional<TimePoint> LinuxPlane::next_deadline() const {
+  if (!requests_) return std::nullopt;
+  std::optional<TimePoint> deadline = more_ ? now_ : next_groups_;
+  for (const Place& place : places_) deadline = earlier(deadline, place.again);
+  return earlier(deadline, listener_ ? listener_->next_deadline() : listen_again_);
+}
+
+/// Linux sees addresses while it has the interface enabled. They stay when it has no carrier.
+void LinuxPlane::follow(Place& place) {
+  const link::Interface& control = *slot_of(place).control;
+  const bool up = control.state() == link::State::kUp ||
+                  (control.state() == link::State::kJoining && control.mtu() != 0);
+  if (const auto mtu = control.mtu(); mtu != 0) place.mirror->set_mtu(mtu);
+  if (up && place.enabled) {
+    std::vector<wire::IpPrefix> addresses;
+    for (const wire::IpPrefix& p : slot_of(place).usable)
+      if (!place.from_linux.contains(p)) addresses.push_back(p);
+    // Daemons do not lose an address while the node looks for duplicates after a link was down.
+    for (const link::AddressInfo& info : control.addresses6())
+      if (info.state == link::AddressState::kTentative && place.mirror->has(info.address))
+        addresses.push_back(info.address);
+    place.mirror->set_addresses(addresses, now_);
+  }
+  place.mirror->set_carrier(up);
+}
+
+void LinuxPlane::update_groups() {
+  next_groups_ = now_ + kGroupInterval;
+  const GroupsByInterface joined = joined_->read();
+  for (Place& place : places_) {
+    if (!place.mirror) continue;
+    const std::string& name = slot_of(place).control->name();
+    const auto found = joined.find(place.mirror->ifindex());
+    const std::set<wire::IpAddr> wanted =
+        found != joined.end() ? found->second : std::set<wire::IpAddr>{};
+    for (const wire::IpAddr& group : wanted) {
+      if (place.groups.contains(group)) continue;
+      if (const Status s = control_->join_group(name, group); !s)
+        report(name, s);
+      else
+        place.groups.insert(group);
+    }
+    std::erase_if(place.groups, [&](const wire::IpAddr& group) {
+      if (wanted.contains(group)) return false;
+      static_cast<void>(control_->leave_group(name, group));
+      return true;
+    });
+  }
+}
+
+LinuxPlane::Place* LinuxPlane::find(std::int32_t ifindex) {
+  const auto it = std::find_if(places_.begin(), places_.end(), [ifindex](const Place& p) {
+    return p.mirror && p.mirror->ifindex() == ifindex;
+  });
+  return it != places_.end() ? &*it : nullptr;
+}
+
+/// `ip link set` enables or disables the interface of the node.
+void LinuxPlane::link_changed(std::int32_t ifindex, const KernelLink* link) {
+  Place* const place = find(ifindex);
+  if (place == nullptr || link == nullptr || link->up == place->enabled) return;
+  place->enabled = link->up;
+  const std::string& name = slot_of(*place).control->name();
+  log(LogArea::kMgmt, LogLevel::kNotice, "{}: {} in Linux", name,
+      link->up ? "enabled" : "disabled");
+  if (!link->up) place->mirror->forget_addresses();
+  report(name, control_->set_interface_up(name, link->up));
+}
+
+void LinuxPlane::address_added(std::int32_t ifindex, const KernelAddress& address) {
+  Place* const place = find(ifindex);
+  if (place == nullptr || place->mirror->has(address.prefix)) return;
+  link::Interface& control = *slot_of(*place).control;
+  const link::AddressOptions options{.detect_duplicates = !address.no_dad};
+  if (const Status added = control.add_address(address.prefix, options, now_); !added)
+    return report(control.name(), added);
+  place->from_linux.insert(address.prefix);
+}
+
+/// The configuration wins: an address that it has returns to Linux.
+void LinuxPlane::address_removed(std::int32_t ifindex, const KernelAddress& address) {
+  Place* const place = find(ifindex);
+  if (place == nullptr) return;
+  const std::string& name = slot_of(*place).control->name();
+  if (place->from_linux.erase(address.prefix) != 0)
+    return report(name, slot_of(*place).control->remove_address(address.prefix, now_));
+  if (place->enabled && place->mirror->restore(address.prefix, now_))
+    report(name, fail(Errc::kRefused, "{} is an address of the configuration: Linux has it again",
+                      wire::to_string(address.prefix)));
+}
+
+void LinuxPlane::route_set(const KernelRouteEntry& entry) {
+  if (!config_.routes) return;
+  route::KernelRoute route{entry.to, entry.metric, action_of(entry.type), {}};
+  for (const KernelPath& path : entry.paths)
+    if (const Place* const place = find(path.ifindex))
+      route.paths.push_back({place->request.iface, path.via, path.weight});
+  // Routes through other interfaces of the namespace are not the node's.
+  if (route.action == route::RouteAction::kForward && route.paths.empty())
+    return parts_.routes.remove_kernel(entry.to, entry.metric);
+  if (const Status set = parts_.routes.set_kernel(route); !set) {
+    ++routes_refused_;
+    report("route of Linux to " + wire::to_string(entry.to), set);
+  }
+}
+
+void LinuxPlane::route_removed(const wire::IpPrefix& to, std::uint32_t metric) {
+  parts_.routes.remove_kernel(to, metric);
+}
+
+void LinuxPlane::in_step() {
+  if (std::exchange(in_step_, true)) return;
+  log(LogArea::kMgmt, LogLevel::kNotice, "the state of Linux is known");
+}
+
+LinuxInfo LinuxPlane::info() const {
+  LinuxInfo info;
+  info.network_namespace = network_namespace();
+  info.in_step = listener_ != nullptr && in_step_ && !listener_->reader().needs_snapshot() &&
+                 !listener_->reader().in_snapshot();
+  info.snapshots = listener_ ? listener_->reader().snapshots() : 0;
+  info.routes = parts_.routes.in_effect()[static_cast<std::size_t>(route::RouteKind::kKernel)];
+  info.routes_refused = routes_refused_;
+  for (const Place& place : places_) {
+    LinuxInfo::MirrorRow row;
+    row.iface = slot_of(place).control->name();
+    if (place.mirror) {
+      row.ifindex = place.mirror->ifindex();
+      row.enabled = place.enabled;
+      row.carrier = place.mirror->carrier();
+      row.to_linux = place.mirror->counters().delivered;
+      row.from_linux = place.mirror->counters().taken;
+    }
+    row.addresses = place.from_linux.size();
+    row.groups = place.groups.size();
+    info.mirrors.push_back(row);
+  }
+  return info;
+}
+
+void LinuxPlane::report(std::string_view subject, const Status& status) {
+  if (status) return;
+  if (const auto suppressed = log_.allow(now_))
+    log(LogArea::kMgmt, LogLevel::kWarning, "{}: {} ({} messages suppressed)", subject,
+        status.error().what, *suppressed);
+}
+
+}  // namespace ipoib::mgmt

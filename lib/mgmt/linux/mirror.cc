@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lib/mgmt/linux/mirror.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/contract.h"
+#include "lib/base/log.h"
+#include "lib/wire/frame.h"
+#include "lib/wire/icmpv6.h"
+#include "lib/wire/ip.h"
+#include "lib/wire/ipoib.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+constexpr std::size_t kEthernetLen = 14;
+constexpr std::size_t kMaxFrameLen = kEthernetLen + 65'535;
+/// Source of frames to Linux: a locally administered address, which no interface has.
+constexpr wire::MacAddr kSender = {std::byte{2}, std::byte{0}, std::byte{0},
+                                   std::byte{0}, std::byte{0}, std::byte{0xfe}};
+constexpr std::uint8_t kHopByHop = 0;
+/// Types of MLD. Source: RFC 2710 §3, RFC 3810 §5.2.
+constexpr std::array<std::uint8_t, 4> kMldTypes = {130, 131, 132, 143};
+
+using Sent = Mirror::Sent;
+
+/// Destination MAC address of a packet to Linux, whose interface has the address `own`.
+wire::MacAddr mac_for(const wire::IpAddr& to, const std::array<std::uint8_t, 6>& own) {
+  if (wire::is_multicast(to)) return wire::group_mac(to);
+  wire::MacAddr mac;
+  std::transform(own.begin(), own.end(), mac.begin(), [](std::uint8_t o) { return std::byte{o}; });
+  return mac;
+}
+
+/// `packet` may have padding behind it, which is cut off.
+Sent classify4(std::span<const std::byte>& packet) {
+  const auto ip = wire::read<wire::Ipv4Hdr>(packet);
+  if (!ip || ip->version() != 4 || ip->header_len() < sizeof(wire::Ipv4Hdr)) return Sent::kRefused;
+  const std::size_t len = ip->total_len.host();
+  if (len < ip->header_len() || len > packet.size()) return Sent::kRefused;
+  packet = packet.first(len);
+  return ip->protocol == static_cast<std::uint8_t>(wire::IpProto::kIgmp) ? Sent::kMembership
+                                                                         : Sent::kPacket;
+}
+
+/// Linux sends MLD with a hop-by-hop header, and ND without one.
+Sent classify6(std::span<const std::byte>& packet) {
+  const auto ip = wire::read<wire::Ipv6Hdr>(packet);
+  if (!ip || ip->version() != 6) return Sent::kRefused;
+  const std::size_t len = sizeof(wire::Ipv6Hdr) + ip->payload_len.host();
+  if (len > packet.size()) return Sent::kRefused;
+  packet = packet.first(len);
+  std::uint8_t next = ip->next_header;
+  std::size_t at = sizeof(wire::Ipv6Hdr);
+  if (next == kHopByHop && at + 2 <= len) {
+    next = std::to_integer<std::uint8_t>(packet[at]);
+    at += 8 * (std::to_integer<std::size_t>(packet[at + 1]) + 1);
+  }
+  if (next != static_cast<std::uint8_t>(wire::IpProto::kIcmpv6) || at >= len) return Sent::kPacket;
+  const auto type = std::to_integer<std::uint8_t>(packet[at]);
+  if (std::ranges::count(kMldTypes, type) != 0) return Sent::kMembership;
+  const bool nd = type >= static_cast<std::uint8_t>(wire::Icmp6Type::kRouterSolicitation) &&
+                  type <= static_cast<std::uint8_t>(wire::Icmp6Type::kRedirect);
+  return nd ? Sent::kRefused : Sent::kPacket;
+}
+
+/// The octets of the address as the kernel has them: 4 or 16.
+std::span<const std::byte> octets_of(const wire::IpAddr& addr) {
+  const std::span<const std::byte> all{addr.bytes};
+  return addr.is_v4() ? all.last(4) : all;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Mirror>> Mirror::create(const kernel::TapConfig& config,
+                                               kernel::NetlinkRequests& requests) {
+  auto tap = kernel::Tap::create(config);
+  if (!tap) return tl::make_unexpected(tap.error());
+  return std::unique_ptr<Mirror>{new Mirror{config, std::move(*tap), requests}};
+}
+
+Mirror::Mirror(const kernel::TapConfig& config, std::unique_ptr<kernel::Tap> tap,
+               kernel::NetlinkRequests& requests)
+    : config_{config}, tap_{std::move(tap)}, requests_{requests}, frame_(kMaxFrameLen) {}
+
+Drop Mirror::deliver(std::span<const std::byte> packet) {
+  expects_management();
+  const auto v4 = wire::read<wire::Ipv4Hdr>(packet);
+  if (!v4) return Drop::kIpRunt;
+  const auto v6 = wire::read<wire::Ipv6Hdr>(packet);
+  const bool is_v4 = v4->version() == 4;
+  if (!is_v4 && !v6) return Drop::kIpRunt;
+  const auto to = mac_for(is_v4 ? wire::IpAddr::v4(v4->dst.host()) : v6->dst, tap_->mac());
+  const wire::Be16 type{
+      static_cast<std::uint16_t>(is_v4 ? wire::EtherType::kIpv4 : wire::EtherType::kIpv6)};
+  std::array<std::byte, kEthernetLen> header;
+  std::copy(to.begin(), to.end(), header.begin());
+  std::copy(kSender.begin(), kSender.end(), header.begin() + 6);
+  std::memcpy(&header[12], &type, sizeof type);
+  const Status sent = tap_->send(header, packet);
+  if (!sent)
+    return sent.error().code == Errc::kNoResources ? Drop::kLinuxNoMemory : Drop::kLinuxDown;
+  ++counters_.delivered;
+  return Drop::kNone;
+}
+
+Sent Mirror::next(std::span<const std::byte>& packet) {
+  const auto len = tap_->receive(frame_);
+  if (!len) return Sent::kGone;
+  if (*len == 0) return Sent::kNothing;
+  ++counters_.taken;
+  const std::span<const std::byte> frame = std::span{frame_}.first(*len);
+  const auto type = wire::read<wire::Be16>(frame, kEthernetLen - sizeof(wire::Be16));
+  packet = frame.subspan(std::min(*len, kEthernetLen));
+  if (type && type->host() == static_cast<std::uint16_t>(wire::EtherType::kIpv4))
+    return classify4(packet);
+  if (type && type->host() == static_cast<std::uint16_t>(wire::EtherType::kIpv6))
+    return classify6(packet);
+  return Sent::kRefused;
+}
+
+void Mirror::set_carrier(bool up) {
+  if (carrier_ == up || !tap_->set_carrier(up)) return;
+  carrier_ = up;
+}
+
+void Mirror::set_mtu(unsigned mtu) {
+  if (config_.mtu == mtu) return;
+  // A value that Linux refuses is not offered again.
+  config_.mtu = mtu;
+  if (const Status s = requests_.set_mtu(ifindex(), mtu); !s)
+    log(LogArea::kMgmt, LogLevel::kWarning, "{}: Linux does not take the MTU {}: {}", name(), mtu,
+        s.error().what);
+}
+
+void Mirror::set_addresses(const std::vector<wire::IpPrefix>& addresses, TimePoint now) {
+  const auto is_wanted = [&](const wire::IpPrefix& p) {
+    return std::find(addresses.begin(), addresses.end(), p) != addresses.end();
+  };
+  for (auto it = addresses_.begin(); it != addresses_.end();) {
+    if (is_wanted(*it)) {
+      ++it;
+      continue;
+    }
+    const Status removed = requests_.remove_address(ifindex(), octets_of(it->addr), it->len);
+    if (!removed && removed.error().code != Errc::kNotFound)
+      report("cannot remove " + wire::to_string(*it), removed, now);
+    it = addresses_.erase(it);
+  }
+  std::erase_if(refused_, [&](const wire::IpPrefix& p) { return !is_wanted(p); });
+  for (const wire::IpPrefix& p : addresses)
+    if (!addresses_.contains(p) && !refused_.contains(p)) add(p, now);
+}
+
+bool Mirror::add(const wire::IpPrefix& address, TimePoint now) {
+  const Status added = requests_.add_address(ifindex(), octets_of(address.addr), address.len);
+  if (!added && added.error().code != Errc::kExists) {
+    refused_.insert(address);
+    report("cannot add " + wire::to_string(address), added, now);
+    return false;
+  }
+  addresses_.insert(address);
+  return true;
+}
+
+bool Mirror::restore(const wire::IpPrefix& address, TimePoint now) {
+  return addresses_.erase(address) != 0 && add(address, now);
+}
+
+void Mirror::report(std::string_view what, const Status& status, TimePoint now) {
+  if (const auto suppressed = log_.allow(now))
+    log(LogArea::kMgmt, LogLevel::kWarning, "{}: mirror of Linux: {}: {} ({} messages suppressed)",
+        name(), what, status.error().what, *suppressed);
+}
+
+}  // namespace ipoib::mgmt

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A node whose interfaces are mirrored in a network namespace of the test. Programs of Linux are
+// sockets and ip(8) there.
+#include "lib/mgmt/linux/linux_plane.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "lib/linux/network_namespace.h"
+#include "lib/wire/arp.h"
+#include "tests/support/addresses.h"
+#include "tests/support/test_namespace.h"
+#include "tests/unit/lib/mgmt/node_fixture.h"
+
+namespace ipoib::mgmt {
+namespace {
+
+using ipoib::test::ip;
+
+using wire::IpAddr;
+using Bytes = std::vector<std::byte>;
+
+constexpr std::uint16_t kArp = 0x0806, kIpv4 = 0x0800;
+
+struct LinuxPlaneTest : NodeFixture {
+  void SetUp() override {
+    if (!here.made()) GTEST_SKIP() << "this process may not make network namespaces";
+    c = config();
+    c.ports[0].addresses.push_back(*wire::parse_prefix("fd00:1::1/64"));
+    c.linux_plane.mirror = true;
+    c.linux_plane.network_namespace = here.path();
+  }
+
+  /// Runs a command of the shell in the namespace. Fails if it does.
+  void shell(const std::string& command) const {
+    ASSERT_TRUE(kernel::in_network_namespace(
+        here.path(), [&] { EXPECT_EQ(std::system(command.c_str()), 0) << command; }));
+  }
+  [[nodiscard]] bool is_true(const std::string& command) const {
+    bool success = false;
+    EXPECT_TRUE(kernel::in_network_namespace(here.path(),
+                                             [&] { success = std::system(command.c_str()) == 0; }));
+    return success;
+  }
+  /// True if the command prints the text. It is repeated for some seconds.
+  [[nodiscard]] bool shows(const std::string& command, const std::string& text) const {
+    return eventually([&] { return is_true(command + " | grep -qF -- '" + text + "'"); });
+  }
+  [[nodiscard]] int udp_socket() const {
+    int fd = -1;
+    EXPECT_TRUE(kernel::in_network_namespace(
+        here.path(), [&fd] { fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0); }));
+    return fd;
+  }
+
+  static LinuxInfo info(const NodeFaces& node) {
+    return ask<LinuxInfo>(node, [](const NodeFaces& n) { return n.view.linux_plane(); });
+  }
+  static bool ready(const NodeFaces& node) {
+    return eventually([&node] {
+      const LinuxInfo i = info(node);
+      return i.in_step && std::all_of(i.mirrors.begin(), i.mirrors.end(),
+                                      [](const auto& m) { return m.carrier; });
+    });
+  }
+  static bool has_route(const NodeFaces& node, std::string_view to, std::string_view kind) {
+    return eventually([&] {
+      const auto rows = ask<std::vector<RouteInfo>>(
+          node, [](const NodeFaces& n) { return n.view.routes({}, 1000); });
+      return std::any_of(rows.begin(), rows.end(), [&](const RouteInfo& r) {
+        return r.to == *wire::parse_prefix(to) && r.kind == kind;
+      });
+    });
+  }
+  static wire::MacAddr mac(const NodeFaces& node) {
+    return ask<wire::MacAddr>(node, [](const NodeFaces& n) { return n.view.ports()[0].mac; });
+  }
+  static std::string port_state(const NodeFaces& node) {
+    return ask<std::string>(node, [](const NodeFaces& n) { return n.view.ports()[0].state; });
+  }
+  /// The host at kPeerIp answers a request for its address, which the node sends.
+  void answer_arp(const NodeFaces& node) {
+    Bytes frame;
+    std::optional<wire::Arp> arp;
+    do {
+      frame = take(ethernet.from_node, kArp);
+      ASSERT_GE(frame.size(), 14U);
+      arp = wire::parse_arp(wire::LinkKind::kEthernet, std::span{frame}.subspan(14));
+    } while (!arp || arp->target_ip != kPeerIp);
+    give(ethernet.to_node,
+         ethernet_frame(
+             kArp, wire::build_arp({wire::ArpOp::kReply, kPeerMac, kPeerIp, mac(node), kPortIp}),
+             mac(node)));
+  }
+
+  /// The host at kPeerIp sends an echo request to the node, and gets the reply.
+  void ping(const NodeFaces& node) {
+    give(ethernet.to_node, ethernet_frame(kIpv4, echo_request(), mac(node)));
+    ASSERT_NO_FATAL_FAILURE(answer_arp(node));
+    const Bytes reply = take(ethernet.from_node, kIpv4);
+    ASSERT_GT(reply.size(), 34U);
+    EXPECT_EQ(reply[34], std::byte{0}) << "an echo reply";
+  }
+
+  test::NetworkNamespace here;
+  NodeConfig c;
+};
+
+TEST_F(LinuxPlaneTest, P17_InterfacesAreMirroredWithTheirAddresses) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    EXPECT_TRUE(shows("ip -o address show dev eth0", "inet 192.168.1.1/24"));
+    EXPECT_TRUE(shows("ip -o address show dev eth0", "inet6 fd00:1::1/64"));
+    EXPECT_TRUE(shows("ip -o address show dev ib0", "inet 10.0.0.1/24"));
+    EXPECT_TRUE(shows("ip -o link show dev ib0", "mtu 2044"));
+    EXPECT_TRUE(shows("ip -o link show dev ib0", "NOARP"));
+    EXPECT_TRUE(shows("ip -o link show dev ib0", "link/ether 02:02:c9:0a:0b:01"))
+        << "the GUID without its two octets in the middle";
+    EXPECT_TRUE(shows("ip -o address show dev ib0", "inet6 fe80::202:c903:a:b01/64"))
+        << "the link-local address of the link";
+    const LinuxInfo i = info(node);
+    ASSERT_EQ(i.mirrors.size(), 2U);
+    EXPECT_EQ(i.mirrors[0].iface, "eth0");
+    EXPECT_NE(i.mirrors[0].ifindex, 0);
+  });
+}
+
+TEST_F(LinuxPlaneTest, P17_MirrorOfAnInterfaceCanBeLeftOut) {
+  c.links[0].ip.mirror = false;
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    EXPECT_FALSE(is_true("ip link show dev ib0 2>/dev/null"));
+    EXPECT_EQ(info(node).mirrors.size(), 1U);
+  });
+}
+
+TEST_F(LinuxPlaneTest, P17_PacketsGoUpAndDown) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    const int fd = udp_socket();
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_port = htons(53);
+    ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&own), sizeof own), 0);
+    const Bytes udp = {std::byte{4}, {}, {}, std::byte{53}, {},
+                       std::byte{9}, {}, {}, std::byte{'?'}};
+    const Bytes question = fwd::test::ip_packet(IpAddr::v4(kPeerIp), IpAddr::v4(kPortIp), 17, udp);
+    give(ethernet.to_node, ethernet_frame(kIpv4, question, mac(node)));
+    pollfd ready_fd{fd, POLLIN, 0};
+    ASSERT_EQ(poll(&ready_fd, 1, 20'000), 1) << "the packet reaches the program";
+    std::array<char, 16> data{};
+    sockaddr_in from{};
+    socklen_t len = sizeof from;
+    ASSERT_EQ(recvfrom(fd, data.data(), data.size(), 0, reinterpret_cast<sockaddr*>(&from), &len),
+              1);
+    EXPECT_EQ(ntohl(from.sin_addr.s_addr), kPeerIp);
+    ASSERT_EQ(sendto(fd, "!", 1, 0, reinterpret_cast<const sockaddr*>(&from), sizeof from), 1);
+    ASSERT_NO_FATAL_FAILURE(answer_arp(node));
+    const Bytes answer = take(ethernet.from_node, kIpv4);
+    ASSERT_EQ(answer.size(), 14U + 20 + 8 + 1);
+    EXPECT_TRUE(std::equal(kPeerMac.begin(), kPeerMac.end(), answer.begin()));
+    EXPECT_EQ(answer[42], std::byte{'!'});
+    EXPECT_EQ(answer[22], std::byte{64}) << "the node is no hop for Linux";
+    close(fd);
+  });
+}
+
+TEST_F(LinuxPlaneTest, P17_NodeAnswersPingsItself) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    shell("sysctl -qw net.ipv4.icmp_echo_ignore_all=1");
+    const auto before = info(node).mirrors[0].to_linux;
+    ASSERT_NO_FATAL_FAILURE(ping(node));
+    EXPECT_EQ(info(node).mirrors[0].to_linux, before);
+  });
+}
+
+TEST_F(LinuxPlaneTest, P17_LinuxAnswersPingsIfAsked) {
+  c.linux_plane.echo = true;
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    const auto before = info(node).mirrors[0].to_linux;
+    ASSERT_NO_FATAL_FAILURE(ping(node));
+    EXPECT_EQ(info(node).mirrors[0].to_linux, before + 1);
+  });
+}
+
+TEST_F(LinuxPlaneTest, P11_RoutesOfLinuxAreFollowed) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    shell("ip route add 172.16.0.0/16 via 192.168.1.2");
+    ASSERT_TRUE(shows("ip -o address show dev eth0", "inet6 fd00:1::1/64"));
+    shell("ip -6 route add fd00:9::/32 via fd00:1::2");
+    shell("ip route add blackhole 172.17.0.0/16");
+    EXPECT_TRUE(has_route(node, "172.16.0.0/16", "kernel"));
+    EXPECT_TRUE(has_route(node, "fd00:9::/32", "kernel"));
+    EXPECT_TRUE(has_route(node, "172.17.0.0/16", "kernel"));
+    shell("ip route del 172.16.0.0/16");
+    EXPECT_TRUE(eventually([&] { return info(node).routes == 2; }));
+    // The way of the machine to its own network is not the node's.
+    shell("ip link add v0 type veth peer name v1 && ip link set v0 up && ip link set v1 up");
+    shell("ip address add 172.18.0.1/24 dev v0 && ip route add default via 172.18.0.2");
+    shell("ip route add 172.19.0.0/16 via 192.168.1.2");
+    EXPECT_TRUE(has_route(node, "172.19.0.0/16", "kernel"));
+    EXPECT_EQ(info(node).routes, 3U);
+  });
+}
+
+TEST_F(LinuxPlaneTest, P11_RoutesCanBeLeftOut) {
+  c.linux_plane.routes = false;
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    shell("ip route add 172.16.0.0/16 via 192.168.1.2");
+    shell("ip address add 192.168.1.77/32 dev eth0");
+    EXPECT_TRUE(eventually([&] { return info(node).mirrors[0].addresses == 1; }))
+        << "the address comes after the route";
+    EXPECT_EQ(info(node).routes, 0U);
+  });
+}
+
+TEST_F(LinuxPlaneTest, P17_AddressesOfLinuxAreAddressesOfTheNode) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    shell("ip address add 192.168.1.77/32 dev eth0");
+    for (;;) {  // the node announces it
+      const Bytes frame = take(ethernet.from_node, kArp);
+      ASSERT_GE(frame.size(), 14U);
+      const auto arp = wire::parse_arp(wire::LinkKind::kEthernet, std::span{frame}.subspan(14));
+      if (arp && arp->sender_ip == ip("192.168.1.77").v4_host()) break;
+    }
+    EXPECT_TRUE(has_route(node, "192.168.1.77/32", "local"));
+    shell("ip address del 192.168.1.77/32 dev eth0");
+    EXPECT_TRUE(eventually([&] { return info(node).mirrors[0].addresses == 0; }));
+  });
+}
+
+TEST_F(LinuxPlaneTest, P17_ConfiguredAddressReturns) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    ASSERT_TRUE(shows("ip -o address show dev eth0", "inet 192.168.1.1/24"));
+    shell("ip address add 192.168.1.1/24 dev lo && ip address del 192.168.1.1/24 dev eth0");
+    EXPECT_TRUE(shows("ip -o address show dev eth0", "inet 192.168.1.1/24"));
+  });
+}
+
+TEST_F(LinuxPlaneTest, P17_InterfaceIsDisabledAndEnabledInLinux) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    shell("ip link set eth0 down");
+    EXPECT_TRUE(eventually([&] { return port_state(node) == "stopped"; }));
+    shell("ip link set eth0 up");
+    EXPECT_TRUE(eventually([&] { return port_state(node) == "up"; }));
+    EXPECT_TRUE(shows("ip -o address show dev eth0", "inet6 fd00:1::1/64"))
+        << "Linux had removed it";
+  });
+}
+
+TEST_F(LinuxPlaneTest, P17_DeletedMirrorIsMadeAgain) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    shell("ip address add 192.168.1.77/32 dev eth0");
+    EXPECT_TRUE(eventually([&] { return info(node).mirrors[0].addresses == 1; }));
+    const auto before = info(node).mirrors[0].ifindex;
+    shell("ip link delete eth0");
+    EXPECT_TRUE(eventually([&] {
+      const auto now = info(node).mirrors[0].ifindex;
+      return now != 0 && now != before;
+    }));
+    EXPECT_TRUE(shows("ip -o address show dev eth0", "inet 192.168.1.1/24"));
+    EXPECT_TRUE(ready(node));
+    EXPECT_EQ(info(node).mirrors[0].addresses, 0U) << "it went with the mirror";
+    EXPECT_EQ(port_state(node), "up");
+  });
+}
+
+TEST_F(LinuxPlaneTest, P17_GroupsOfProgramsAreJoined) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    const auto joined = [&node] {
+      const auto rows = ask<std::vector<link::GroupInfo>>(
+          node, [](const NodeFaces& n) { return n.view.groups("eth0"); });
+      return std::any_of(rows.begin(), rows.end(),
+                         [](const auto& g) { return g.group == ip("224.0.0.5"); });
+    };
+    const int fd = udp_socket();
+    ip_mreqn membership{};
+    membership.imr_multiaddr.s_addr = inet_addr("224.0.0.5");
+    membership.imr_ifindex = info(node).mirrors[0].ifindex;
+    ASSERT_EQ(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &membership, sizeof membership), 0);
+    EXPECT_TRUE(eventually(joined));
+    close(fd);
+    EXPECT_TRUE(eventually([&] { return !joined(); }));
+  });
+}
+
+TEST_F(LinuxPlaneTest, P17_MissingNamespaceIsNamed) {
+  c.linux_plane.network_namespace = "no-such-namespace";
+  const auto node = Node::create(c, {0, {1}}, make_soft);
+  ASSERT_FALSE(node);
+  EXPECT_EQ(node.error().code, Errc::kNotFound);
+  EXPECT_EQ(node.error().what,
+            "network namespace /run/netns/no-such-namespace: No such file or directory");
+}
+
+TEST_F(LinuxPlaneTest, P17_NameInUseIsNamed) {
+  shell("ip link add eth0 type veth peer name eth9");
+  const auto node = Node::create(c, {0, {1}}, make_soft);
+  ASSERT_FALSE(node);
+  EXPECT_EQ(node.error().code, Errc::kExists);
+  EXPECT_EQ(node.error().what,
+            "interface eth0 of Linux: TUNSETIFF: an interface of this name exists");
+}
+
+}  // namespace
+}  // namespace ipoib::mgmt
