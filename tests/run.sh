@@ -240,7 +240,7 @@ built_steps() {
   else
     local script
     for script in tests/scenario/*.sh tests/lab/*.sh; do
-      [[ $script == */lib.sh || $script == */run.sh ]] || step "$script" 240 "$script"
+      [[ $script == *lib.sh || $script == */run.sh ]] || step "$script" 240 "$script"
     done
     step "config/quickstart.sh" 240 config/quickstart.sh
     long_step "tests/scenario/crashes.sh, 100 kills" 900 tests/scenario/crashes.sh 100 2
@@ -250,7 +250,7 @@ built_steps() {
     return
   elif config/setup.sh vm >build/tests/setup-vm.log 2>&1; then
     for script in tests/vm/*.sh; do
-      [[ $script == */lib.sh || $script == */run.sh ]] || step "$script" 900 "$script"
+      [[ $script == *lib.sh || $script == */run.sh ]] || step "$script" 900 "$script"
     done
   else
     cannot "tests/vm" "QEMU cannot be installed: $(tail -n 1 build/tests/setup-vm.log)"

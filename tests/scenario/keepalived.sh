@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Two gateways between the fabric and one Ethernet segment share virtual addresses by VRRP of keepalived on their
+# mirrors, IPv4 and IPv6. When the node that has them is killed, the other takes them over on both sides, and a host
+# behind the fabric and one on the segment talk on through the same addresses.
+# shows: P-17, P-18
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/scenario/linux-lib.sh
+source "$(dirname "$0")/linux-lib.sh"
+
+lab_begin keepalived
+lab_fabric "$CABLE_MTU"
+NODES=()
+route() { printf '\n[[route]]\nto = "%s"\nvia = ["%s"]\n' "$@"; }
+for node in a b; do
+  n=$(number_of "$node")
+  LINK_ADDRESSES[$node]="\"fd00::$n/64\""
+  PORT_ADDRESSES[$node]="\"fd00:1::$n/64\""
+  linux_mirrors "$node"
+  NODE_TABLES[$node]+=$(route 192.168.3.0/24 10.0.0.3; route fd00:3::/64 fd00::3)
+  instance() {
+    cat <<END
+vrrp_instance $1 {
+  interface $2
+  virtual_router_id 51
+  version 3
+  state BACKUP
+  priority $((200 - 50 * n))
+  advert_int 0.3
+  virtual_ipaddress {
+    $3
+    ${4:-}
+  }
+}
+END
+  }
+  {
+    printf 'global_defs {\n  vrrp_garp_master_repeat 1\n}\n'
+    printf 'vrrp_sync_group all {\n  group {\n    ib4\n    ib6\n    eth4\n    eth6\n  }\n}\n'
+    instance ib4 ib0 10.0.0.100/24
+    instance ib6 ib0 fe80::100/64 fd00::100/64
+    instance eth4 eth0 192.168.1.254/24
+    instance eth6 eth0 fe80::100/64 fd00:1::254/64
+  } >"$LAB_DIR/$node.keepalived"
+done
+LINK_ADDRESSES[c]='"fd00::3/64"'
+PORT_ADDRESSES[c]='"fd00:3::1/64"'
+NODE_TABLES[c]=$(route 192.168.1.0/24 10.0.0.100; route fd00:1::/64 fd00::100)
+for node in a b c; do scenario_host "$node"; done
+# The cables of the ports of both gateways end in one bridge, which has the address of host a.
+sed -i 's|192\.168\.1\.1/24|192.168.1.3/24|' "$LAB_DIR/a.toml"
+sed -i 's|192\.168\.2\.1/24|192.168.1.4/24|' "$LAB_DIR/b.toml"
+ip -n "$LAB-a" link add to-b type veth peer name to-a netns "$LAB-b"
+for node in a b; do
+  other=$([[ $node == a ]] && echo b || echo a)
+  ip -n "$LAB-$node" address flush dev eth0
+  ip -n "$LAB-$node" link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0
+  ip -n "$LAB-$node" link set eth0 master br0
+  ip -n "$LAB-$node" link set "to-$other" master br0 up
+  ip -n "$LAB-$node" link set br0 up
+done
+for host in a:br0 c:eth0; do
+  in_host "${host%:*}" sysctl -qw "net.ipv6.conf.${host#*:}.disable_ipv6=0"
+done
+ip -n "$LAB-a" address add 192.168.1.2/24 dev br0
+ip -n "$LAB-a" address add fd00:1::8/64 dev br0 nodad
+ip -n "$LAB-a" route add 192.168.3.0/24 via 192.168.1.254
+ip -n "$LAB-a" route add fd00:3::/64 via fd00:1::254
+ip -n "$LAB-c" address add fd00:3::2/64 dev eth0 nodad
+ip -n "$LAB-c" route add fd00:1::/64 via fd00:3::1
+for node in a b c; do scenario_node "$node"; done
+for node in a b c; do wait_for 20 "the link of node $node to come up" link_up "$node"; done
+
+has_addresses() {
+  [[ $(cli "$1" "show route json" |
+    json 'sum(r["to"] in ("10.0.0.100/32", "192.168.1.254/32", "fd00::100/128", "fd00:1::254/128") and r["kind"] == "local" for r in d)') == 4 ]]
+}
+keepalived_start a
+wait_for 20 "node a to have the virtual addresses" has_addresses a
+keepalived_start b
+reached() { in_host c ping -q -c 1 -W 1 "$1"; }
+for address in 192.168.1.2 fd00:1::8; do wait_for 10 "host c to reach $address" reached "$address"; done
+expect "the virtual addresses of node b" "$(cli b "show route json" | json 'sum(r["to"] == "10.0.0.100/32" and r["kind"] == "local" for r in d)')" 0
+
+flow_begin there a watch br0 192.168.1.2
+flow_begin back c watch eth0 192.168.3.2
+flow_begin to-a c send eth0 5 192.168.1.2
+flow_begin to-c a send br0 5 192.168.3.2
+wait_for 10 "the flow to host a" grep -q arrived "$LAB_DIR/there.error"
+wait_for 10 "the flow to host c" grep -q arrived "$LAB_DIR/back.error"
+node_kill a
+wait_for 20 "node b to have the virtual addresses" has_addresses b
+for address in 192.168.1.2 fd00:1::8; do wait_for 10 "host c to reach $address again" reached "$address"; done
+flow_end to-a
+flow_end to-c
+flow_end there
+flow_end back
+for flow in there back; do
+  row "node a was killed, flow $flow" printf '%s\n' "$(flow "$flow" '"longest gap %d ms, %d lost of %d" % (d["longest_gap_ms"], d["lost"], d["lost"] + d["packets"])')"
+  [[ $(flow "$flow" 'd["lost"]') -gt 0 ]] || fail "flow $flow: nothing was lost, though its gateway was killed"
+done
