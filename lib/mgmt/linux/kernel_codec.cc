@@ -246,7 +246,7 @@ std::optional<KernelNextHop> read_kernel_next_hop(const nlmsghdr& message) {
       const auto member = read_as<nexthop_grp>(value);
       if (!member) return false;
       // Linux 6.12 has the high octet of the weight in what was reserved before.
-      object.group.push_back({member->id, (member->resvd1 << 8U | member->weight) + 1U});
+      object.group.push_back({member->id, (unsigned{member->resvd1} << 8U | member->weight) + 1U});
     }
     return true;
   };

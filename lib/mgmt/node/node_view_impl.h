@@ -9,6 +9,10 @@
 
 #include "lib/mgmt/node_view.h"
 
+namespace ipoib::route {
+struct Route;
+}
+
 namespace ipoib::mgmt {
 
 class Capture;

@@ -216,7 +216,7 @@ TEST_F(AddressChangesTest, P19_WhatAnotherInterfaceHasIsRefused) {
 TEST_F(AddressChangesTest, P19_AnAddressWithoutRoomLeavesNothingBehind) {
   ASSERT_TRUE(assign(0, "10.0.0.1/24"));
   for (const char* address : {"10.0.1.1/24", "fd00::1/64"})
-    for (std::size_t more : {0, 1, 2}) {
+    for (std::size_t more : {0U, 1U, 2U}) {
       room = prefixes.size() + more;
       EXPECT_EQ(refused(0, address), Errc::kNoResources) << address << ", room for " << more;
     }

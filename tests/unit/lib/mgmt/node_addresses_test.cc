@@ -140,7 +140,8 @@ TEST_F(NodeAddresses, P19_LinksChangeLikePorts) {
   ASSERT_TRUE(control().add_address("ib0", vip6));
   ASSERT_TRUE(control().add_address("ib0", prefix("10.0.0.50/24")));
   const auto state = [&]() -> std::optional<link::AddressState> {
-    for (const auto& row : faces().view.links()[0].ip6.addresses)
+    const auto links = faces().view.links();
+    for (const auto& row : links[0].ip6.addresses)
       if (row.address == vip6) return row.state;
     return std::nullopt;
   };

@@ -168,8 +168,8 @@ TEST_F(RouteSources, P17_RoutesThatWaitTakeEffectInTheirOrder) {
       std::vector<std::size_t> order(all.size());
       for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
       std::ranges::shuffle(order, random);
-      std::ranges::stable_partition(
-          order, [&](std::size_t i) { return i != 0 && is_refused(all[i], all[0]); });
+      std::stable_partition(order.begin(), order.end(),
+                            [&](std::size_t i) { return i != 0 && is_refused(all[i], all[0]); });
       for (const std::size_t i : order) ASSERT_TRUE(all[i].add(table)) << all[i].name;
       for (const Source& source : all) {
         EXPECT_EQ(sink.lookup(to), source.hop) << to << " " << source.name;
