@@ -29,8 +29,8 @@ Errc code_of(int error) {
     case EADDRNOTAVAIL: return Errc::kNotFound;
     case EEXIST: return Errc::kExists;
     case EINVAL:
-    case ERANGE:
-    case EAFNOSUPPORT: return Errc::kInvalidArgument;
+    case ERANGE: return Errc::kInvalidArgument;
+    case EAFNOSUPPORT: return Errc::kRefused;
     default: return Errc::kUnavailable;
   }
 }

@@ -27,7 +27,7 @@ class NetlinkRequests {
   NetlinkRequests& operator=(const NetlinkRequests&) = delete;
 
   // Errors of all: kNotFound (no such interface or address), kExists, kInvalidArgument (the kernel
-  // refuses the value), kUnavailable (any other reason).
+  // refuses the value), kRefused (it has no such address family), kUnavailable (any other reason).
 
   /// Lets the kernel make no IPv6 addresses of its own on the interface.
   Status set_no_own_addresses(std::int32_t ifindex);

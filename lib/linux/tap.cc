@@ -105,9 +105,10 @@ Result<std::unique_ptr<Tap>> Tap::create(const TapConfig& config) {
   std::unique_ptr<Tap> made{new Tap{fd, attributes}};
   auto requests = NetlinkRequests::open(config.network_namespace);
   if (!requests) return tl::make_unexpected(requests.error());
-  const Status enabled = (*requests)->set_no_own_addresses(made->ifindex()).and_then([&] {
-    return (*requests)->set_up(made->ifindex());
-  });
+  Status enabled = (*requests)->set_no_own_addresses(made->ifindex());
+  // A kernel without IPv6 makes none.
+  if (enabled || enabled.error().code == Errc::kRefused)
+    enabled = (*requests)->set_up(made->ifindex());
   if (!enabled) return tl::make_unexpected(enabled.error());
   return made;
 }
