@@ -27,6 +27,10 @@ std::optional<std::vector<std::byte>> redirect4(std::span<const std::byte> packe
 
 }  // namespace
 
+bool IcmpErrors::is_of_linux(const wire::IpAddr& sender, const InterfaceSlot* in) const {
+  return in != nullptr && in->mirror != nullptr && interfaces_.has(sender);
+}
+
 void IcmpErrors::send(rte_mbuf* offending, InterfaceSlot* in, const wire::IcmpError& error,
                       TimePoint now) {
   std::array<std::byte, wire::kMinIpv6Mtu> scratch;  // an error quotes no more
@@ -47,6 +51,9 @@ void IcmpErrors::send(std::span<const std::byte> offending, const wire::IpAddr& 
   auto own = in != nullptr ? in->source_for(sender) : std::nullopt;
   for (const auto& slot : interfaces_)
     if (!own && !wire::is_link_local6(sender)) own = slot->source_for(sender);
+  // Linux drops packets from addresses that it has itself.
+  if (const auto to = destination_of(offending); is_of_linux(sender, in) && !wire::is_multicast(to))
+    own = to;
   tell(sender, own ? route::icmp_error(offending, error, *own) : std::nullopt,
        route::budget_of(error, sender.is_v4()), in, now);
 }
@@ -70,14 +77,13 @@ void IcmpErrors::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSl
 void IcmpErrors::tell(const wire::IpAddr& sender,
                       const std::optional<std::vector<std::byte>>& message,
                       route::IcmpBudget budget, InterfaceSlot* in, TimePoint now) {
-  const bool own = interfaces_.has(sender);
-  const bool to_linux = own && in != nullptr && in->mirror != nullptr;
-  if (!message || (own && !to_linux) || !allow(sender, budget, now)) {
+  const bool to_linux = is_of_linux(sender, in);
+  if (!message || (interfaces_.has(sender) && !to_linux) || !allow(sender, budget, now)) {
     ++counters_.suppressed;
     return;
   }
   if (to_linux) {
-    if (in->mirror->deliver(*message) == Drop::kNone) ++counters_.sent;
+    ++(in->mirror->deliver(*message) == Drop::kNone ? counters_.sent : counters_.suppressed);
     return;
   }
   if (injector_.send_own(*message, in)) ++counters_.sent;

@@ -48,6 +48,8 @@ class IcmpErrors {
   [[nodiscard]] const IcmpErrorCounters& counters() const { return counters_; }
 
  private:
+  /// True if Linux sent the packet, on the mirror of `in`: no other one comes with an own source.
+  [[nodiscard]] bool is_of_linux(const wire::IpAddr& sender, const InterfaceSlot* in) const;
   [[nodiscard]] bool allow(const wire::IpAddr& addr, route::IcmpBudget budget, TimePoint now) {
     return (addr.is_v4() ? limiter4_ : limiter6_).allow(addr, budget, now);
   }

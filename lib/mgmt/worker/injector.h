@@ -42,6 +42,11 @@ class Injector {
   /// Sends a packet that Linux sent on the mirror of `by`: there, or by its route. An ICMP error about
   /// it has `by` as its ingress.
   void send_of_linux(std::span<const std::byte> packet, InterfaceSlot& by, bool on_interface);
+  /// Counts a frame of Linux that is not sent.
+  void drop_of_linux(InterfaceSlot& by, Drop reason) {
+    ++originated_;
+    by.drops.add(reason);
+  }
   /// Sends a packet that has waited for its neighbour.
   void send_held(rte_mbuf* m);
 
