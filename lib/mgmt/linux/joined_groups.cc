@@ -72,13 +72,14 @@ void for_each_line(std::string_view text, const std::function<void(std::string_v
   }
 }
 
-std::string text_of(int fd) {
+std::optional<std::string> text_of(int fd) {
   std::string text;
   std::array<char, 8192> part;
   for (;;) {
     const ssize_t n = pread(fd, part.data(), part.size(), static_cast<off_t>(text.size()));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return text;
+    if (n < 0) return std::nullopt;
+    if (n == 0) return text;
     text.append(part.data(), static_cast<std::size_t>(n));
   }
 }
@@ -131,11 +132,14 @@ JoinedGroups::~JoinedGroups() {
 JoinedGroups::JoinedGroups(JoinedGroups&& other) noexcept
     : igmp_{std::exchange(other.igmp_, -1)}, igmp6_{std::exchange(other.igmp6_, -1)} {}
 
-GroupsByInterface JoinedGroups::read() const {
+std::optional<GroupsByInterface> JoinedGroups::read() const {
   expects_management();
+  const auto igmp = text_of(igmp_);
+  const auto igmp6 = igmp6_ >= 0 ? text_of(igmp6_) : std::string{};
+  if (!igmp || !igmp6) return std::nullopt;
   GroupsByInterface groups;
-  add_igmp(text_of(igmp_), groups);
-  if (igmp6_ >= 0) add_igmp6(text_of(igmp6_), groups);
+  add_igmp(*igmp, groups);
+  add_igmp6(*igmp6, groups);
   return groups;
 }
 

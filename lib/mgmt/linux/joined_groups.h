@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -33,7 +34,8 @@ class JoinedGroups {
   JoinedGroups(JoinedGroups&& other) noexcept;
   JoinedGroups& operator=(JoinedGroups&&) = delete;
 
-  [[nodiscard]] GroupsByInterface read() const;
+  /// None: the kernel could not make the list now.
+  [[nodiscard]] std::optional<GroupsByInterface> read() const;
 
  private:
   JoinedGroups(int igmp, int igmp6) : igmp_{igmp}, igmp6_{igmp6} {}

@@ -28,9 +28,15 @@ struct KernelLink {
 struct KernelAddress {
   wire::IpPrefix prefix;             ///< The address itself with the length of its network.
   std::optional<wire::IpAddr> peer;  ///< The other end of a point-to-point link.
-  bool no_dad = false;               ///< It was added without duplicate address detection.
+  bool no_dad = false;  ///< Added without duplicate address detection; no part of the identity.
 
-  friend auto operator<=>(const KernelAddress&, const KernelAddress&) = default;
+  friend std::strong_ordering operator<=>(const KernelAddress& a, const KernelAddress& b) {
+    const std::strong_ordering prefixes = a.prefix <=> b.prefix;
+    return prefixes != 0 ? prefixes : a.peer <=> b.peer;
+  }
+  friend bool operator==(const KernelAddress& a, const KernelAddress& b) {
+    return a.prefix == b.prefix && a.peer == b.peer;
+  }
 };
 
 /// One way of a route.

@@ -4,12 +4,14 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "lib/base/contract.h"
 #include "lib/base/log.h"
 #include "lib/mgmt/node/event_loop.h"
 #include "lib/mgmt/node_control.h"
+#include "lib/mgmt/slow_path/ip_mbuf.h"
 #include "lib/mgmt/worker/injector.h"
 
 namespace ipoib::mgmt {
@@ -21,7 +23,12 @@ constexpr unsigned kFramesPerTurn = 64;
 constexpr std::size_t kMaxBacklog = 256;
 /// Linux does not report changes of groups by netlink; most show by a frame of IGMP or MLD.
 constexpr Duration kGroupInterval = std::chrono::seconds(1);
+constexpr Duration kGroupDelay = std::chrono::milliseconds(50);
 constexpr Duration kRetryInterval = std::chrono::seconds(1);
+/// An interface that is deleted in Linux is disabled first.
+constexpr Duration kStopDelay = std::chrono::milliseconds(100);
+constexpr std::size_t kMaxRefusedRoutes = 100'000;
+constexpr unsigned kRoutesPerRetry = 1'000;
 
 route::RouteAction action_of(KernelRouteType type) {
   switch (type) {
@@ -31,12 +38,6 @@ route::RouteAction action_of(KernelRouteType type) {
     case KernelRouteType::kProhibit: return route::RouteAction::kProhibit;
   }
   return route::RouteAction::kForward;
-}
-
-wire::IpAddr destination_of(std::span<const std::byte> packet) {
-  const auto v4 = *wire::read<wire::Ipv4Hdr>(packet);
-  return v4.version() == 4 ? wire::IpAddr::v4(v4.dst.host())
-                           : wire::read<wire::Ipv6Hdr>(packet)->dst;
 }
 
 bool is_limited_broadcast(const wire::IpAddr& to) {
@@ -80,13 +81,12 @@ Status LinuxPlane::make(Place& place) {
   auto mirror = Mirror::create(tap, *requests_);
   if (!mirror) return tl::make_unexpected(mirror.error());
   place.mirror = std::move(*mirror);
-  place.enabled = true;
+  place.seen_enabled = false;
   place.again.reset();
-  const auto watched =
-      parts_.events.watch(place.mirror->fd(), EPOLLIN, [this, &place](std::uint32_t) {
-        now_ = parts_.clock.now();
-        receive(place);
-      });
+  auto watched = parts_.events.watch(place.mirror->fd(), EPOLLIN, [this, &place](std::uint32_t) {
+    now_ = parts_.clock.now();
+    receive(place);
+  });
   if (watched) slot_of(place).mirror = place.mirror.get();
   return watched;
 }
@@ -94,6 +94,8 @@ Status LinuxPlane::make(Place& place) {
 /// The mirror does not exist any more: addresses and groups that Linux had there are gone.
 void LinuxPlane::lose(Place& place) {
   if (!place.mirror) return;
+  log(LogArea::kMgmt, LogLevel::kWarning,
+      "{}: the mirror was deleted; it is made again in a second", place.mirror->name());
   parts_.events.unwatch(place.mirror->fd());
   slot_of(place).mirror = nullptr;
   const std::string& name = slot_of(place).control->name();
@@ -101,7 +103,12 @@ void LinuxPlane::lose(Place& place) {
     static_cast<void>(slot_of(place).control->remove_address(address, now_));
   for (const wire::IpAddr& group : std::exchange(place.groups, {}))
     static_cast<void>(control_->leave_group(name, group));
+  place.refused.clear();
+  place.refused_groups.clear();
   place.mirror.reset();
+  place.stop.reset();
+  place.enabled = true;
+  stop_or_start(place, true);
   place.again = now_ + kRetryInterval;
 }
 
@@ -112,12 +119,11 @@ void LinuxPlane::receive(Place& place) {
     switch (place.mirror->next(packet)) {
       case Mirror::Sent::kNothing: return;
       case Mirror::Sent::kPacket: send(place, packet); break;
-      case Mirror::Sent::kMembership: next_groups_ = now_; [[fallthrough]];
+      case Mirror::Sent::kMembership:
+        next_groups_ = std::min(next_groups_, now_ + kGroupDelay);
+        [[fallthrough]];
       case Mirror::Sent::kRefused: drop(place, Drop::kLinuxRefused); break;
-      case Mirror::Sent::kGone:
-        log(LogArea::kMgmt, LogLevel::kWarning,
-            "{}: the mirror was deleted; it is made again in a second", place.mirror->name());
-        return lose(place);
+      case Mirror::Sent::kGone: return lose(place);
     }
   }
 }
@@ -136,15 +142,14 @@ void LinuxPlane::send(const Place& place, std::span<const std::byte> packet) {
 }
 
 void LinuxPlane::drop(const Place& place, Drop reason) {
-  slot_of(place).drops.add(reason);
-  ++dropped_;
+  parts_.injector.drop_of_linux(slot_of(place), reason);
 }
 
 Status LinuxPlane::listen() {
   auto opened =
       kernel::NetlinkListener::open(KernelState::subscription(), network_namespace(), state_, now_);
   if (!opened) return tl::make_unexpected(opened.error());
-  const Status watched = parts_.events.watch((*opened)->fd(), EPOLLIN, [this](std::uint32_t) {
+  Status watched = parts_.events.watch((*opened)->fd(), EPOLLIN, [this](std::uint32_t) {
     now_ = parts_.clock.now();
     hear();
   });
@@ -174,6 +179,10 @@ void LinuxPlane::advance(TimePoint now) {
       if (const Status made = make(place); !made) report(slot_of(place).control->name(), made);
     }
     if (place.mirror) follow(place);
+    if (place.stop && now >= *place.stop) {
+      place.stop.reset();
+      stop_or_start(place, false);
+    }
   }
   if (listener_) {
     if (const auto due = listener_->next_deadline(); due && *due <= now) hear();
@@ -183,12 +192,16 @@ void LinuxPlane::advance(TimePoint now) {
   }
   more_ = state_.advance();
   if (now >= next_groups_) update_groups();
+  if (now < next_retry_) return;
+  next_retry_ = now + kRetryInterval;
+  for (Place& place : places_) retry_addresses(place);
+  retry_routes();
 }
 
 std::optional<TimePoint> LinuxPlane::next_deadline() const {
   if (!requests_) return std::nullopt;
   std::optional<TimePoint> deadline = more_ ? now_ : next_groups_;
-  for (const Place& place : places_) deadline = earlier(deadline, place.again);
+  for (const Place& place : places_) deadline = earlier(deadline, earlier(place.again, place.stop));
   return earlier(deadline, listener_ ? listener_->next_deadline() : listen_again_);
 }
 
@@ -211,27 +224,52 @@ void LinuxPlane::follow(Place& place) {
   place.mirror->set_carrier(up);
 }
 
+/// An address that another interface had may have become free.
+void LinuxPlane::retry_addresses(Place& place) {
+  std::erase_if(place.refused, [&](const auto& entry) {
+    const auto& [address, options] = entry;
+    if (!slot_of(place).control->add_address(address, options, now_)) return false;
+    place.from_linux.insert(address);
+    return true;
+  });
+}
+
+/// Routes that ended may have made room for others.
+void LinuxPlane::retry_routes() {
+  const auto n = std::min<std::size_t>(kRoutesPerRetry, refused_routes_.size());
+  auto it = refused_routes_.upper_bound(retried_);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (it == refused_routes_.end()) it = refused_routes_.begin();
+    retried_ = it->first;
+    it = set_route(it->second) ? refused_routes_.erase(it) : std::next(it);
+  }
+}
+
+/// Groups that programs have left make room for those that they join.
 void LinuxPlane::update_groups() {
   next_groups_ = now_ + kGroupInterval;
-  const GroupsByInterface joined = joined_->read();
+  const auto joined = joined_->read();
+  if (!joined) return;
   for (Place& place : places_) {
     if (!place.mirror) continue;
     const std::string& name = slot_of(place).control->name();
-    const auto found = joined.find(place.mirror->ifindex());
+    const auto found = joined->find(place.mirror->ifindex());
     const std::set<wire::IpAddr> wanted =
-        found != joined.end() ? found->second : std::set<wire::IpAddr>{};
-    for (const wire::IpAddr& group : wanted) {
-      if (place.groups.contains(group)) continue;
-      if (const Status s = control_->join_group(name, group); !s)
-        report(name, s);
-      else
-        place.groups.insert(group);
-    }
-    std::erase_if(place.groups, [&](const wire::IpAddr& group) {
+        found != joined->end() ? found->second : std::set<wire::IpAddr>{};
+    const auto left = std::erase_if(place.groups, [&](const wire::IpAddr& group) {
       if (wanted.contains(group)) return false;
       static_cast<void>(control_->leave_group(name, group));
       return true;
     });
+    if (left != 0) place.refused_groups.clear();
+    for (const wire::IpAddr& group : wanted) {
+      if (place.groups.contains(group) || place.refused_groups.contains(group)) continue;
+      const Status joined_it = control_->join_group(name, group);
+      (joined_it ? place.groups : place.refused_groups).insert(group);
+      report(name, joined_it);
+    }
+    std::erase_if(place.refused_groups,
+                  [&](const wire::IpAddr& group) { return !wanted.contains(group); });
   }
 }
 
@@ -242,33 +280,55 @@ LinuxPlane::Place* LinuxPlane::find(std::int32_t ifindex) {
   return it != places_.end() ? &*it : nullptr;
 }
 
-/// `ip link set` enables or disables the interface of the node.
+/// `ip link set` enables or disables the interface of the node. A mirror that goes, or that moved to
+/// another namespace, leaves the interface as it is.
 void LinuxPlane::link_changed(std::int32_t ifindex, const KernelLink* link) {
   Place* const place = find(ifindex);
-  if (place == nullptr || link == nullptr || link->up == place->enabled) return;
+  if (place == nullptr) return;
+  if (link == nullptr) return lose(*place);
+  place->seen_enabled = place->seen_enabled || link->up;
+  if (!place->seen_enabled || link->up == place->enabled) return;
   place->enabled = link->up;
-  const std::string& name = slot_of(*place).control->name();
-  log(LogArea::kMgmt, LogLevel::kNotice, "{}: {} in Linux", name,
-      link->up ? "enabled" : "disabled");
-  if (!link->up) place->mirror->forget_addresses();
-  report(name, control_->set_interface_up(name, link->up));
+  if (link->up) {
+    place->stop.reset();
+    stop_or_start(*place, true);
+  } else {
+    place->mirror->forget_addresses6();
+    place->stop = now_ + kStopDelay;
+  }
+}
+
+/// Starts only an interface that Linux has stopped: an operator may have taken it down.
+void LinuxPlane::stop_or_start(Place& place, bool up) {
+  if (place.stopped != up) return;
+  place.stopped = !up;
+  const std::string& name = slot_of(place).control->name();
+  log(LogArea::kMgmt, LogLevel::kNotice, "{}: {} in Linux", name, up ? "enabled" : "disabled");
+  report(name, control_->set_interface_up(name, up));
 }
 
 void LinuxPlane::address_added(std::int32_t ifindex, const KernelAddress& address) {
   Place* const place = find(ifindex);
   if (place == nullptr || place->mirror->has(address.prefix)) return;
   link::Interface& control = *slot_of(*place).control;
+  if (address.peer)
+    return report(control.name(),
+                  fail(Errc::kInvalidArgument, "{} has a peer, which mirrors do not support",
+                       wire::to_string(address.prefix)));
   const link::AddressOptions options{.detect_duplicates = !address.no_dad};
-  if (const Status added = control.add_address(address.prefix, options, now_); !added)
+  if (const Status added = control.add_address(address.prefix, options, now_); !added) {
+    place->refused.insert_or_assign(address.prefix, options);
     return report(control.name(), added);
+  }
   place->from_linux.insert(address.prefix);
 }
 
 /// The configuration wins: an address that it has returns to Linux.
 void LinuxPlane::address_removed(std::int32_t ifindex, const KernelAddress& address) {
   Place* const place = find(ifindex);
-  if (place == nullptr) return;
+  if (place == nullptr || address.peer) return;
   const std::string& name = slot_of(*place).control->name();
+  place->refused.erase(address.prefix);
   if (place->from_linux.erase(address.prefix) != 0)
     return report(name, slot_of(*place).control->remove_address(address.prefix, now_));
   if (place->enabled && place->mirror->restore(address.prefix, now_))
@@ -276,22 +336,33 @@ void LinuxPlane::address_removed(std::int32_t ifindex, const KernelAddress& addr
                       wire::to_string(address.prefix)));
 }
 
-void LinuxPlane::route_set(const KernelRouteEntry& entry) {
-  if (!config_.routes) return;
+Status LinuxPlane::set_route(const KernelRouteEntry& entry) {
   route::KernelRoute route{entry.to, entry.metric, action_of(entry.type), {}};
   for (const KernelPath& path : entry.paths)
     if (const Place* const place = find(path.ifindex))
       route.paths.push_back({place->request.iface, path.via, path.weight});
   // Routes through other interfaces of the namespace are not the node's.
-  if (route.action == route::RouteAction::kForward && route.paths.empty())
-    return parts_.routes.remove_kernel(entry.to, entry.metric);
-  if (const Status set = parts_.routes.set_kernel(route); !set) {
-    ++routes_refused_;
-    report("route of Linux to " + wire::to_string(entry.to), set);
-  }
+  if (route.action != route::RouteAction::kForward || !route.paths.empty())
+    return parts_.routes.set_kernel(route);
+  parts_.routes.remove_kernel(entry.to, entry.metric);
+  return {};
+}
+
+/// A route that the table refuses does not leave the one before in use, which Linux no longer has.
+void LinuxPlane::route_set(const KernelRouteEntry& entry) {
+  if (!config_.routes) return;
+  const RouteKey key{entry.to, entry.metric};
+  refused_routes_.erase(key);
+  const Status set = set_route(entry);
+  if (set) return;
+  ++routes_refused_;
+  parts_.routes.remove_kernel(entry.to, entry.metric);
+  if (refused_routes_.size() < kMaxRefusedRoutes) refused_routes_.emplace(key, entry);
+  report("route of Linux to " + wire::to_string(entry.to), set);
 }
 
 void LinuxPlane::route_removed(const wire::IpPrefix& to, std::uint32_t metric) {
+  refused_routes_.erase({to, metric});
   parts_.routes.remove_kernel(to, metric);
 }
 

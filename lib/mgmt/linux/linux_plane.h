@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -62,8 +63,6 @@ class LinuxPlane final : private KernelStateSink {
   void advance(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  /// Frames of Linux that were dropped here.
-  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
   [[nodiscard]] LinuxInfo info() const;
 
  private:
@@ -72,10 +71,18 @@ class LinuxPlane final : private KernelStateSink {
     MirrorRequest request;
     std::unique_ptr<Mirror> mirror{};
     bool enabled = true;                    ///< In Linux.
+    bool seen_enabled = false;              ///< Linux reports a new mirror as disabled first.
+    bool stopped = false;                   ///< The interface, because Linux disabled the mirror.
+    std::optional<TimePoint> stop{};        ///< Time at which it is stopped for that reason.
     std::set<wire::IpPrefix> from_linux{};  ///< Addresses that Linux gave to the interface.
-    std::set<wire::IpAddr> groups{};        ///< Joined on the interface for Linux.
-    std::optional<TimePoint> again{};       ///< Time at which the mirror is made again.
+    /// Addresses of Linux that the interface refused. It is asked again.
+    std::map<wire::IpPrefix, link::AddressOptions> refused{};
+    std::set<wire::IpAddr> groups{};          ///< Joined on the interface for Linux.
+    std::set<wire::IpAddr> refused_groups{};  ///< Not tried again while nothing else is left.
+    std::optional<TimePoint> again{};         ///< Time at which the mirror is made again.
   };
+
+  using RouteKey = std::pair<wire::IpPrefix, std::uint32_t>;  ///< Prefix and metric.
 
   // KernelStateSink.
   void link_changed(std::int32_t ifindex, const KernelLink* link) override;
@@ -93,7 +100,11 @@ class LinuxPlane final : private KernelStateSink {
   void hear();
   Status listen();
   void follow(Place& place);
+  void stop_or_start(Place& place, bool up);
+  void retry_addresses(Place& place);
+  void retry_routes();
   void update_groups();
+  Status set_route(const KernelRouteEntry& entry);
   [[nodiscard]] Place* find(std::int32_t ifindex);
   [[nodiscard]] std::string network_namespace() const {
     return config_.network_namespace.value_or("");
@@ -115,8 +126,11 @@ class LinuxPlane final : private KernelStateSink {
   TimePoint now_{};
   TimePoint listen_again_{};
   TimePoint next_groups_{};
+  TimePoint next_retry_{};
+  /// Routes that the table refused: some are tried again each second.
+  std::map<RouteKey, KernelRouteEntry> refused_routes_;
+  RouteKey retried_{};  ///< The last one that was.
   bool in_step_ = false;
-  std::uint64_t dropped_ = 0;
   std::uint64_t routes_refused_ = 0;  ///< Changes of routes that the node's table did not take.
   link::LogLimit log_{std::chrono::seconds(1), 10};
 };

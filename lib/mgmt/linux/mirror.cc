@@ -16,6 +16,7 @@ namespace ipoib::mgmt {
 namespace {
 
 constexpr std::size_t kEthernetLen = 14;
+constexpr Duration kAddressRetry = std::chrono::seconds(1);
 constexpr std::size_t kMaxFrameLen = kEthernetLen + 65'535;
 /// Source of frames to Linux: a locally administered address, which no interface has.
 constexpr wire::MacAddr kSender = {std::byte{2}, std::byte{0}, std::byte{0},
@@ -149,18 +150,22 @@ void Mirror::set_addresses(const std::vector<wire::IpPrefix>& addresses, TimePoi
       report("cannot remove " + wire::to_string(*it), removed, now);
     it = addresses_.erase(it);
   }
-  std::erase_if(refused_, [&](const wire::IpPrefix& p) { return !is_wanted(p); });
-  for (const wire::IpPrefix& p : addresses)
-    if (!addresses_.contains(p) && !refused_.contains(p)) add(p, now);
+  std::erase_if(refused_, [&](const auto& entry) { return !is_wanted(entry.first); });
+  for (const wire::IpPrefix& p : addresses) {
+    const auto refused = refused_.find(p);
+    if (!addresses_.contains(p) && (refused == refused_.end() || now >= refused->second))
+      add(p, now);
+  }
 }
 
 bool Mirror::add(const wire::IpPrefix& address, TimePoint now) {
   const Status added = requests_.add_address(ifindex(), octets_of(address.addr), address.len);
   if (!added && added.error().code != Errc::kExists) {
-    refused_.insert(address);
-    report("cannot add " + wire::to_string(address), added, now);
+    if (refused_.insert_or_assign(address, now + kAddressRetry).second)
+      report("cannot add " + wire::to_string(address), added, now);
     return false;
   }
+  refused_.erase(address);
   addresses_.insert(address);
   return true;
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -61,8 +62,11 @@ class Mirror {
   /// Another process removed the address. Returns true if set_addresses() had added it, and adds it
   /// again.
   bool restore(const wire::IpPrefix& address, TimePoint now);
-  /// The kernel removed the addresses: set_addresses() adds them again.
-  void forget_addresses() { addresses_.clear(); }
+  /// Linux removed the IPv6 addresses: set_addresses() adds them again.
+  void forget_addresses6() {
+    std::erase_if(addresses_, [](const wire::IpPrefix& p) { return !p.addr.is_v4(); });
+    refused_.clear();
+  }
   /// True if set_addresses() added it.
   [[nodiscard]] bool has(const wire::IpPrefix& address) const {
     return addresses_.contains(address);
@@ -82,8 +86,8 @@ class Mirror {
   std::unique_ptr<kernel::Tap> tap_;
   kernel::NetlinkRequests& requests_;
   bool carrier_ = false;
-  std::set<wire::IpPrefix> addresses_;  ///< Added here, and not removed since.
-  std::set<wire::IpPrefix> refused_;    ///< Not added again until they change.
+  std::set<wire::IpPrefix> addresses_;           ///< Added here, and not removed since.
+  std::map<wire::IpPrefix, TimePoint> refused_;  ///< Not added before this time.
   std::vector<std::byte> frame_;
   Counters counters_;
   link::LogLimit log_{std::chrono::seconds(1), 10};

@@ -69,12 +69,12 @@ TEST(JoinedGroups, P17_ProgramsJoinAndLeave) {
   }));
   auto joined = JoinedGroups::open(here.path());
   ASSERT_TRUE(joined) << joined.error().what;
-  EXPECT_EQ(joined->read(), GroupsByInterface{});
+  EXPECT_EQ(joined->read().value(), GroupsByInterface{});
   membership.imr_ifindex = ifindex;
   ASSERT_EQ(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &membership, sizeof membership), 0);
-  EXPECT_EQ(joined->read().at(ifindex), std::set{ip("224.0.0.5")});
+  EXPECT_EQ(joined->read().value().at(ifindex), std::set{ip("224.0.0.5")});
   close(fd);
-  EXPECT_EQ(joined->read(), GroupsByInterface{}) << "the files are read again";
+  EXPECT_EQ(joined->read().value(), GroupsByInterface{}) << "the files are read again";
 }
 
 }  // namespace

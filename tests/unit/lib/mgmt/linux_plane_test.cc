@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <string>
 
@@ -241,6 +242,42 @@ TEST_F(LinuxPlaneTest, P17_AddressesOfLinuxAreAddressesOfTheNode) {
   });
 }
 
+TEST_F(LinuxPlaneTest, P17_RefusedAddressIsTakenWhenItIsFree) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    shell("ip address add 10.0.0.1/32 dev eth0 && ip address add 192.168.1.77/32 dev eth0");
+    EXPECT_TRUE(eventually([&] { return info(node).mirrors[0].addresses == 1; }))
+        << "ib0 has the first one";
+    const auto remove = [](const NodeFaces& n) {
+      return n.control.remove_address("ib0", *wire::parse_prefix("10.0.0.1/24")).has_value();
+    };
+    EXPECT_TRUE(ask<bool>(node, remove));
+    EXPECT_TRUE(eventually([&] { return info(node).mirrors[0].addresses == 2; }));
+  });
+}
+
+TEST_F(LinuxPlaneTest, P17_InterfaceThatAnOperatorTookDownStaysDown) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    const auto down = [](const NodeFaces& n) {
+      return n.control.set_interface_up("eth0", false).has_value();
+    };
+    EXPECT_TRUE(ask<bool>(node, down));
+    EXPECT_TRUE(eventually([&] { return port_state(node) == "stopped"; }));
+    const auto before = info(node).mirrors[0].ifindex;
+    shell("ip link delete eth0");
+    EXPECT_TRUE(eventually([&] {
+      const auto now = info(node).mirrors[0].ifindex;
+      return now != 0 && now != before;
+    }));
+    EXPECT_TRUE(shows("ip -o link show dev eth0", "UP"));
+    shell("ip address add 192.168.1.77/32 dev eth0");
+    EXPECT_TRUE(eventually([&] { return info(node).mirrors[0].addresses == 1; }))
+        << "all that Linux said of the new mirror was heard";
+    EXPECT_EQ(port_state(node), "stopped");
+  });
+}
+
 TEST_F(LinuxPlaneTest, P17_ConfiguredAddressReturns) {
   run(c, [this](const NodeFaces& node) {
     ASSERT_TRUE(ready(node));
@@ -268,6 +305,10 @@ TEST_F(LinuxPlaneTest, P17_DeletedMirrorIsMadeAgain) {
     shell("ip address add 192.168.1.77/32 dev eth0");
     EXPECT_TRUE(eventually([&] { return info(node).mirrors[0].addresses == 1; }));
     const auto before = info(node).mirrors[0].ifindex;
+    const auto add = [](const NodeFaces& n) {
+      return n.control.add_neighbour({"eth0", ip("192.168.1.50"), "02:00:00:00:00:50"}).has_value();
+    };
+    ASSERT_TRUE(ask<bool>(node, add));
     shell("ip link delete eth0");
     EXPECT_TRUE(eventually([&] {
       const auto now = info(node).mirrors[0].ifindex;
@@ -277,6 +318,12 @@ TEST_F(LinuxPlaneTest, P17_DeletedMirrorIsMadeAgain) {
     EXPECT_TRUE(ready(node));
     EXPECT_EQ(info(node).mirrors[0].addresses, 0U) << "it went with the mirror";
     EXPECT_EQ(port_state(node), "up");
+    const auto has = [](const NodeFaces& n) {
+      const auto keys = n.view.neighbour_keys("eth0");
+      return std::any_of(keys.begin(), keys.end(),
+                         [](const auto& key) { return key.addr == ip("192.168.1.50"); });
+    };
+    EXPECT_TRUE(ask<bool>(node, has)) << "the interface was not stopped meanwhile";
   });
 }
 
@@ -297,6 +344,30 @@ TEST_F(LinuxPlaneTest, P17_GroupsOfProgramsAreJoined) {
     EXPECT_TRUE(eventually(joined));
     close(fd);
     EXPECT_TRUE(eventually([&] { return !joined(); }));
+  });
+}
+
+/// Otherwise a program would wait for an absent host, and send packets that no path carries.
+TEST_F(LinuxPlaneTest, P17_ProgramsHearOfTheirLostPackets) {
+  c.neighbour.retransmit = 100ms;
+  c.neighbour.max_requests = 1;
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    const int fd = udp_socket();
+    const int on = 1;  // unreachable hosts, too
+    ASSERT_EQ(setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof on), 0);
+    sockaddr_in absent{};
+    absent.sin_family = AF_INET;
+    absent.sin_port = htons(9);
+    absent.sin_addr.s_addr = inet_addr("192.168.1.99");
+    ASSERT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&absent), sizeof absent), 0);
+    ASSERT_EQ(send(fd, "?", 1, 0), 1);
+    pollfd error{fd, POLLERR, 0};
+    ASSERT_EQ(poll(&error, 1, 20'000), 1);
+    char octet = 0;
+    EXPECT_EQ(recv(fd, &octet, 1, MSG_DONTWAIT), -1);
+    EXPECT_EQ(errno, EHOSTUNREACH);
+    close(fd);
   });
 }
 
