@@ -15,7 +15,7 @@
 
 #include "lib/base/contract.h"
 #include "lib/base/log.h"
-#include "lib/linux/network_namespace.h"
+#include "lib/linux/netlink_socket.h"
 
 namespace ipoib::kernel {
 namespace {
@@ -59,16 +59,9 @@ Received receive_from(int fd, std::span<std::byte> buffer) {
 Result<std::unique_ptr<NetlinkListener>> NetlinkListener::open(
     const NetlinkSubscription& subscription, const std::string& network_namespace,
     NetlinkSink& sink, TimePoint now) {
-  mnl_socket* socket = nullptr;
-  int error = 0;
-  const Status entered = in_network_namespace(network_namespace, [&socket, &error] {
-    socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    error = errno;
-  });
-  if (!entered) return tl::make_unexpected(entered.error());
-  if (socket == nullptr)
-    return fail(Errc::kUnavailable, "netlink socket: {}", std::strerror(error));
-  std::unique_ptr<NetlinkListener> listener{new NetlinkListener{socket, sink, subscription}};
+  const auto socket = open_netlink_socket(network_namespace);
+  if (!socket) return tl::make_unexpected(socket.error());
+  std::unique_ptr<NetlinkListener> listener{new NetlinkListener{*socket, sink, subscription}};
   if (const Status joined = listener->join(subscription); !joined)
     return tl::make_unexpected(joined.error());
   listener->begin_snapshot(now);

@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "lib/base/contract.h"
-#include "lib/linux/network_namespace.h"
+#include "lib/linux/netlink_socket.h"
 
 namespace ipoib::kernel {
 namespace {
@@ -39,17 +39,10 @@ Errc code_of(int error) {
 
 Result<std::unique_ptr<NetlinkRequests>> NetlinkRequests::open(
     const std::string& network_namespace) {
-  mnl_socket* socket = nullptr;
-  int error = 0;
-  const Status entered = in_network_namespace(network_namespace, [&socket, &error] {
-    socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    error = errno;
-  });
-  if (!entered) return tl::make_unexpected(entered.error());
-  if (socket == nullptr)
-    return fail(Errc::kUnavailable, "netlink socket: {}", std::strerror(error));
-  std::unique_ptr<NetlinkRequests> requests{new NetlinkRequests{socket}};
-  if (mnl_socket_bind(socket, 0, MNL_SOCKET_AUTOPID) != 0)
+  const auto socket = open_netlink_socket(network_namespace);
+  if (!socket) return tl::make_unexpected(socket.error());
+  std::unique_ptr<NetlinkRequests> requests{new NetlinkRequests{*socket}};
+  if (mnl_socket_bind(*socket, 0, MNL_SOCKET_AUTOPID) != 0)
     return fail(Errc::kUnavailable, "bind of a netlink socket: {}", std::strerror(errno));
   return requests;
 }

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lib/linux/netlink_listener.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstring>
-#include <thread>
 
 #include "lib/linux/network_namespace.h"
 #include "tests/support/logged.h"
+#include "tests/support/test_namespace.h"
 
 using namespace std::chrono_literals;
 
@@ -32,15 +30,6 @@ struct Counts : NetlinkSink {
   unsigned messages = 0;
   unsigned losses = 0;
 };
-
-/// A descriptor of a network namespace that has a loopback interface only; -1: it is not permitted.
-int make_namespace() {
-  int fd = -1;
-  std::thread{[&fd] {
-    if (unshare(CLONE_NEWNET) == 0) fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-  }}.join();
-  return fd;
-}
 
 /// Enables and disables the loopback interface of the caller's namespace. Each is one message.
 void change_loopback(int times) {
@@ -62,15 +51,11 @@ NetlinkSubscription subscription() {
 
 struct NetlinkListenerTest : ::testing::Test {
   void SetUp() override {
-    if (namespace_fd < 0) GTEST_SKIP() << "this process may not make network namespaces";
+    if (!here.made()) GTEST_SKIP() << "this process may not make network namespaces";
     auto opened = NetlinkListener::open(subscription(), path, counts, now);
     ASSERT_TRUE(opened) << opened.error().what;
     listener = std::move(*opened);
   }
-  ~NetlinkListenerTest() override {
-    if (namespace_fd >= 0) close(namespace_fd);
-  }
-
   /// Receives until there are so many complete snapshots.
   void receive_snapshots(std::uint64_t n) {
     for (int i = 0; i < 100 && listener->reader().snapshots() < n; ++i) {
@@ -87,8 +72,8 @@ struct NetlinkListenerTest : ::testing::Test {
     EXPECT_EQ(setsockopt(listener->fd(), SOL_SOCKET, SO_RCVBUF, &octets, sizeof octets), 0);
   }
 
-  int namespace_fd = make_namespace();
-  std::string path = "/proc/self/fd/" + std::to_string(namespace_fd);
+  test::NetworkNamespace here;
+  std::string path = here.path();
   Counts counts;
   TimePoint now{};
   std::unique_ptr<NetlinkListener> listener;
