@@ -61,7 +61,7 @@ wait_for $((3 * SWEEP)) "the left route to be removed" swept
 both_routes || fail "a route went with the daemons"
 
 for flow in to-b to-a; do flow_end "$flow"; done
-sleep 1
+ping_all a "$(host_address b)"  # behind the last packets, in both directions
 for flow in there back; do flow_end "$flow"; done
 for pair in "to-b there" "to-a back"; do
   read -r sent seen <<<"$pair"
