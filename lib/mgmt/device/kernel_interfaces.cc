@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lib/base/contract.h"
+#include "lib/mgmt/linux/kernel_codec.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -41,16 +42,6 @@ int rest_of(const nlmsghdr& message, const nlattr& attribute) {
   return static_cast<int>(end - reinterpret_cast<const std::byte*>(&attribute));
 }
 
-std::string name_of(std::span<const std::byte> text) {
-  std::string name;
-  for (const std::byte octet : text) {
-    const auto c = std::to_integer<char>(octet);
-    if (c == '\0') break;
-    name += c > ' ' && c <= '~' ? c : '?';
-  }
-  return name;
-}
-
 /// Reads the attributes of an interface; empty: it has no address of an InfiniBand interface.
 std::optional<KernelInterface> read_attributes(const nlmsghdr& message) {
   KernelInterface interface;
@@ -61,7 +52,7 @@ std::optional<KernelInterface> read_attributes(const nlmsghdr& message) {
        attribute = mnl_attr_next(attribute)) {
     const auto value = value_of(*attribute);
     switch (mnl_attr_get_type(attribute)) {
-      case IFLA_IFNAME: interface.name = name_of(value); break;
+      case IFLA_IFNAME: interface.name = kernel_name(value); break;
       case IFLA_ADDRESS:
         if (value.size() != kAddressLen) return std::nullopt;
         interface.guid = big_endian<std::uint64_t>(value, kGuidAt);

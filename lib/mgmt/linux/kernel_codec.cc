@@ -94,16 +94,6 @@ bool fits(int family, const wire::IpAddr& addr) {
   return addr.is_v4() == (family == AF_INET);
 }
 
-std::string name_of(Octets text) {
-  std::string name;
-  for (const std::byte octet : text) {
-    const auto c = std::to_integer<char>(octet);
-    if (c == '\0') break;
-    name += c > ' ' && c <= '~' ? c : '?';
-  }
-  return name;
-}
-
 bool read_gateway(KernelHop& hop, int family, Octets value) {
   if (!assign_ip(hop.path.via, family, value)) return false;
   if (!fits(family, *hop.path.via)) hop.foreign = true;
@@ -192,6 +182,16 @@ void order(KernelHops& content, const KernelHop& single) {
 
 }  // namespace
 
+std::string kernel_name(std::span<const std::byte> text) {
+  std::string name;
+  for (const std::byte octet : text) {
+    const auto c = std::to_integer<char>(octet);
+    if (c == '\0') break;
+    name += c > ' ' && c <= '~' ? c : '?';
+  }
+  return name;
+}
+
 std::optional<KernelLink> read_kernel_link(const nlmsghdr& message) {
   const Octets octets = payload_of(message);
   const auto info = read_as<ifinfomsg>(octets);
@@ -203,7 +203,7 @@ std::optional<KernelLink> read_kernel_link(const nlmsghdr& message) {
   link.carrier = (info->ifi_flags & (IFF_RUNNING | kLowerUp)) != 0;
   const bool whole =
       read_attributes(octets, sizeof *info, [&link](unsigned type, Octets value) -> bool {
-        if (type == IFLA_IFNAME) link.name = name_of(value);
+        if (type == IFLA_IFNAME) link.name = kernel_name(value);
         if (type == IFLA_MTU) return assign(link.mtu, value);
         return true;
       });

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -101,6 +103,9 @@ struct KernelAddressMessage {
   KernelAddress address;
   bool usable = true;  ///< No other host has it: duplicate address detection ended well.
 };
+
+/// The name of a link, up to its zero octet. Characters that are not printable are replaced.
+[[nodiscard]] std::string kernel_name(std::span<const std::byte> text);
 
 /// Each function reads one kind of message, new or removed. Nothing: the message is damaged, or it is
 /// about another family or kind of object. The length of the message was checked, its payload was

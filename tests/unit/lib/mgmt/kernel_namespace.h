@@ -2,38 +2,19 @@
 // A network namespace that a test makes, and ip(8) in it.
 #pragma once
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdio>
 #include <string>
-#include <thread>
 
 #include "lib/linux/network_namespace.h"
+#include "tests/support/test_namespace.h"
 
 namespace ipoib::mgmt {
 
-class KernelNamespace {
+class KernelNamespace : public ipoib::test::NetworkNamespace {
  public:
-  KernelNamespace() {
-    std::thread{[this] {
-      if (unshare(CLONE_NEWNET) == 0) fd_ = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-    }}.join();
-    path_ = "/proc/self/fd/" + std::to_string(fd_);
-  }
-  ~KernelNamespace() {
-    if (fd_ >= 0) close(fd_);
-  }
-  KernelNamespace(const KernelNamespace&) = delete;
-  KernelNamespace& operator=(const KernelNamespace&) = delete;
-
-  /// False: this process may not make one.
-  [[nodiscard]] bool exists() const { return fd_ >= 0; }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
   /// Runs commands of `ip`, one a line, and goes on after a refused one.
   void ip(const std::string& commands) const {
     in_it([&commands] {
@@ -60,12 +41,9 @@ class KernelNamespace {
  private:
   template <class Job>
   void in_it(Job&& job) const {
-    const Status done = kernel::in_network_namespace(path_, job);
+    const Status done = kernel::in_network_namespace(path(), job);
     ASSERT_TRUE(done) << done.error().what;
   }
-
-  int fd_ = -1;
-  std::string path_;
 };
 
 }  // namespace ipoib::mgmt

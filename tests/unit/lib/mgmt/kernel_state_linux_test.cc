@@ -101,7 +101,7 @@ class Listed {
 
 struct KernelStateLinux : ::testing::Test {
   void SetUp() override {
-    if (!space.exists()) GTEST_SKIP() << "this process may not make network namespaces";
+    if (!space.made()) GTEST_SKIP() << "this process may not make network namespaces";
     make_links();
     snapshot();
   }
