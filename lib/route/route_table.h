@@ -116,7 +116,8 @@ class RouteTable {
   /// hosts of a path without a gateway are on the link. Paths that differ only in their weight are one.
   ///
   /// kInvalidArgument: no path or more than kMaxPaths, a path without an interface, a weight of 0 or
-  /// beyond kMaxWeight, an IPv4 gateway of an IPv6 prefix, or a gateway that is an own or a broadcast address or can be no neighbour; kNoResources.
+  /// beyond kMaxWeight, an IPv4 gateway of an IPv6 prefix, or a gateway that is an own or a broadcast
+  /// address or can be no neighbour; kNoResources.
   Status set_kernel(const KernelRoute& route);
   /// Harmless if there is no such route.
   void remove_kernel(const wire::IpPrefix& to, std::uint32_t metric);
