@@ -208,8 +208,7 @@ std::optional<TimePoint> LinuxPlane::next_deadline() const {
 /// Linux sees addresses while it has the interface enabled. They stay when it has no carrier.
 void LinuxPlane::follow(Place& place) {
   const link::Interface& control = *slot_of(place).control;
-  const bool up = control.state() == link::State::kUp ||
-                  (control.state() == link::State::kJoining && control.mtu() != 0);
+  const bool up = slot_of(place).carries_packets();
   if (const auto mtu = control.mtu(); mtu != 0) place.mirror->set_mtu(mtu);
   if (up && place.enabled) {
     std::vector<wire::IpPrefix> addresses;

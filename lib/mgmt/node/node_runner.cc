@@ -201,9 +201,7 @@ void NodeRunner::publish_interfaces() {
   for (const auto& slot : parts_.interfaces) {
     const link::Interface& control = *slot->control;
     fwd::InterfaceEntry& entry = parts_.tables.entries[control.id()];
-    // A link that joins again keeps forwarding with the attributes that it knows.
-    const bool up = control.state() == link::State::kUp ||
-                    (control.state() == link::State::kJoining && control.mtu() != 0);
+    const bool up = slot->carries_packets();
     entry.set_up(up, control.mtu());
     parts_.routes->interface_changed(control.id(), up);
     publish(entry.admin_down,

@@ -32,6 +32,12 @@ struct InterfaceSlot {
 
   /// Worker that sends the packets of the management lcore.
   [[nodiscard]] unsigned owner() const { return receivers.front(); }
+  /// True while packets pass. A link that joins again keeps forwarding with the attributes that it
+  /// knows.
+  [[nodiscard]] bool carries_packets() const {
+    return control->state() == link::State::kUp ||
+           (control->state() == link::State::kJoining && control->mtu() != 0);
+  }
   /// True if `addr` is an own address on this interface: ready to be used or, for IPv4, configured.
   [[nodiscard]] bool has(const wire::IpAddr& addr) const {
     const auto in = [&addr](const std::vector<wire::IpPrefix>& own) {
