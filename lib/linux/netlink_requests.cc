@@ -22,6 +22,8 @@ namespace {
 /// Octets of a request, and of its answer, which quotes it.
 constexpr std::size_t kMessageLen = 512;
 constexpr std::size_t kIpv4Len = 4;
+// IF_OPER_… and IF_LINK_MODE_… of the kernel, whose header excludes the one of the C library.
+constexpr std::uint8_t kOperDormant = 5, kOperUp = 6, kLinkModeDefault = 0, kLinkModeDormant = 1;
 
 Errc code_of(int error) {
   switch (error) {
@@ -64,6 +66,14 @@ Status NetlinkRequests::set_no_own_addresses(std::int32_t ifindex) {
 Status NetlinkRequests::set_mtu(std::int32_t ifindex, unsigned mtu) {
   return change_link(ifindex,
                      [mtu](nlmsghdr& request) { mnl_attr_put_u32(&request, IFLA_MTU, mtu); });
+}
+
+/// The mode decides the state at later changes of the carrier, the other attribute now.
+Status NetlinkRequests::set_dormant(std::int32_t ifindex, bool dormant) {
+  return change_link(ifindex, [dormant](nlmsghdr& request) {
+    mnl_attr_put_u8(&request, IFLA_OPERSTATE, dormant ? kOperDormant : kOperUp);
+    mnl_attr_put_u8(&request, IFLA_LINKMODE, dormant ? kLinkModeDormant : kLinkModeDefault);
+  });
 }
 
 Status NetlinkRequests::set_up(std::int32_t ifindex) {

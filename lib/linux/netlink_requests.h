@@ -32,6 +32,9 @@ class NetlinkRequests {
   /// Lets the kernel make no IPv6 addresses of its own on the interface.
   Status set_no_own_addresses(std::int32_t ifindex);
   Status set_mtu(std::int32_t ifindex, unsigned mtu);
+  /// RFC 2863 state of the interface: "dormant" while it waits for another event, otherwise by its
+  /// carrier. Programs see that it does not run (no IFF_RUNNING), and can send on it.
+  Status set_dormant(std::int32_t ifindex, bool dormant);
   /// Enables the interface.
   Status set_up(std::int32_t ifindex);
   /// `addr`: 4 octets of IPv4 or 16 of IPv6. The kernel adds the route to its network, too. It does
