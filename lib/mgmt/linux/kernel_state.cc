@@ -33,6 +33,8 @@ void KernelState::on_snapshot_begin() {
   doubt_ = false;
   listed_links_.clear();
   listed_addresses_.clear();
+  if (follow_ == Routes::kFrozen && thaw_) follow_ = Routes::kThawing;
+  if (follow_ == Routes::kFrozen) return;
   paths_.begin_snapshot();
   routes_.begin_snapshot();
 }
@@ -48,13 +50,35 @@ void KernelState::on_message(const nlmsghdr& message) {
     case RTM_DELLINK: read_link(message, false); break;
     case RTM_NEWADDR: read_address(message, true); break;
     case RTM_DELADDR: read_address(message, false); break;
-    case RTM_NEWNEXTHOP: read_next_hop(message, true); break;
-    case RTM_DELNEXTHOP: read_next_hop(message, false); break;
-    case RTM_NEWROUTE: read_route(message, true); break;
-    case RTM_DELROUTE: read_route(message, false); break;
+    case RTM_NEWNEXTHOP:
+    case RTM_DELNEXTHOP:
+    case RTM_NEWROUTE:
+    case RTM_DELROUTE:
+      if (follow_ != Routes::kFrozen) read_about_routes(message);
+      break;
     default: ++ignored_; break;
   }
   take_doubt();
+}
+
+void KernelState::read_about_routes(const nlmsghdr& message) {
+  switch (message.nlmsg_type) {
+    case RTM_NEWNEXTHOP: return read_next_hop(message, true);
+    case RTM_DELNEXTHOP: return read_next_hop(message, false);
+    case RTM_NEWROUTE: return read_route(message, true);
+    default: return read_route(message, false);
+  }
+}
+
+void KernelState::freeze_routes() {
+  expects_management();
+  follow_ = Routes::kFrozen;
+  thaw_ = false;
+}
+
+void KernelState::thaw_routes() {
+  expects_management();
+  thaw_ = true;
 }
 
 void KernelState::take_doubt() {
@@ -77,6 +101,8 @@ void KernelState::on_snapshot_end() {
   for (const auto& [ifindex, link] : links_)
     if (!listed_links_.contains(ifindex)) links.push_back(ifindex);
   for (const std::int32_t ifindex : links) remove_link(ifindex);
+  if (follow_ == Routes::kFrozen) return take_doubt();
+  follow_ = Routes::kFollowed;
   paths_.end_snapshot();
   routes_.end_snapshot();
   take_doubt();
@@ -84,7 +110,7 @@ void KernelState::on_snapshot_end() {
 }
 
 bool KernelState::advance() {
-  return routes_.advance();
+  return follow_ == Routes::kFollowed && routes_.advance();
 }
 
 // Links.

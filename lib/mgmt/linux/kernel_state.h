@@ -39,6 +39,12 @@ class KernelState final : public kernel::NetlinkSink {
   void on_loss() override;
   [[nodiscard]] bool in_doubt() const override { return doubt_; }
 
+  /// Follows links and addresses only: the sink keeps the routes that it has.
+  void freeze_routes();
+  /// The next snapshot, for which the caller provides, says which routes are left, and from then on
+  /// all changes are followed.
+  void thaw_routes();
+
   /// Reports changes that concern many routes, some thousands in one call. True: there are more. The
   /// management loop calls it in each turn.
   bool advance();
@@ -54,6 +60,7 @@ class KernelState final : public kernel::NetlinkSink {
   void read_link(const nlmsghdr& message, bool exists);
   void read_address(const nlmsghdr& message, bool exists);
   void read_next_hop(const nlmsghdr& message, bool exists);
+  void read_about_routes(const nlmsghdr& message);
   void read_route(const nlmsghdr& message, bool exists);
   void remove_link(std::int32_t ifindex);
   void add_address(const AddressKey& key);
@@ -71,6 +78,10 @@ class KernelState final : public kernel::NetlinkSink {
   std::set<std::int32_t> listed_links_;  ///< Seen since the begin of the snapshot.
   std::set<AddressKey> listed_addresses_;
   std::uint64_t ignored_ = 0;
+  /// kThawing: from the begin to the end of the snapshot that says which routes are left.
+  enum class Routes : std::uint8_t { kFollowed, kFrozen, kThawing };
+  Routes follow_ = Routes::kFollowed;
+  bool thaw_ = false;  ///< The next snapshot ends the freeze.
   bool in_snapshot_ = false;
   bool doubt_ = false;
 };

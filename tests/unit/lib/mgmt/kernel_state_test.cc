@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
+#include <random>
+
 #include "tests/unit/lib/mgmt/kernel_messages.h"
 
 namespace ipoib::mgmt {
@@ -340,6 +344,130 @@ TEST_F(KernelStateTest, P17_SnapshotHasTheOrderOfRoutes) {
   });
   EXPECT_EQ(sink.paths("10.0.0.0/8"), Paths{path(1, "1.0.0.2")});
   EXPECT_EQ(state.routes().size(), 2U);
+}
+
+TEST_F(KernelStateTest, P18_FrozenRoutesStayUntilTheSnapshotAfterTheThaw) {
+  address(RTM_NEWADDR, 1, "1.0.0.9");
+  object(7, path(2, "2.0.0.7"));
+  route(RTM_NEWROUTE, "10.0.0.0/8", {path(1, "1.0.0.1")});
+  route(RTM_NEWROUTE, "11.0.0.0/8", {path(2, "2.0.0.1")});
+  route_by_object("12.0.0.0/8", 7);
+  const auto before = sink.routes;
+  const auto disturb = [&] {
+    route(RTM_DELROUTE, "10.0.0.0/8", {path(1, "1.0.0.1")});
+    route(RTM_NEWROUTE, "11.0.0.0/8", {path(1, "1.0.0.5")}, NLM_F_REPLACE);
+    route(RTM_NEWROUTE, "13.0.0.0/8", {path(1, "1.0.0.5")});
+    object(7, path(1, "1.0.0.7"));
+    object_gone(7);
+    link(2, true, false);
+    address(RTM_DELADDR, 1, "1.0.0.9");
+    link_gone(2);
+    EXPECT_EQ(sink.routes, before);
+  };
+  state.freeze_routes();
+  disturb();
+  EXPECT_FALSE(sink.links.contains(2)) << "links are followed";
+  EXPECT_TRUE(sink.addresses.empty()) << "and addresses";
+  snapshot([&] {
+    link(1);
+    route(RTM_NEWROUTE, "13.0.0.0/8", {path(1, "1.0.0.5")}, kListed);
+  });
+  EXPECT_EQ(sink.routes, before) << "a snapshot meanwhile, such as after a loss";
+  link(2);
+  address(RTM_NEWADDR, 1, "1.0.0.9");
+  state.thaw_routes();
+  disturb();
+  const unsigned calls = sink.route_calls;
+  snapshot([&] {
+    link(1);
+    link(2);
+    object(7, path(2, "2.0.0.8"));
+    EXPECT_EQ(sink.routes, before) << "nothing goes before all is listed";
+    route(RTM_NEWROUTE, "10.0.0.0/8", {path(1, "1.0.0.1")}, kListed);
+    route_by_object("12.0.0.0/8", 7);
+    EXPECT_EQ(sink.paths("11.0.0.0/8"), Paths{path(2, "2.0.0.1")});
+  });
+  EXPECT_EQ(sink.paths("10.0.0.0/8"), Paths{path(1, "1.0.0.1")});
+  EXPECT_EQ(sink.paths("12.0.0.0/8"), Paths{path(2, "2.0.0.8")});
+  EXPECT_EQ(sink.routes.size(), 2U);
+  EXPECT_EQ(sink.route_calls, calls + 2) << "what stayed is not reported";
+  route(RTM_NEWROUTE, "13.0.0.0/8", {path(1, "1.0.0.5")});
+  EXPECT_EQ(sink.paths("13.0.0.0/8"), Paths{path(1, "1.0.0.5")}) << "changes are followed again";
+}
+
+TEST_F(KernelStateTest, P18_FreezeDuringTheThawKeepsWhatIsThere) {
+  route(RTM_NEWROUTE, "10.0.0.0/8", {path(1, "1.0.0.1")});
+  route(RTM_NEWROUTE, "11.0.0.0/8", {path(1, "1.0.0.1")});
+  state.freeze_routes();
+  state.thaw_routes();
+  snapshot([&] {
+    link(1);
+    link(2);
+    state.freeze_routes();
+  });
+  EXPECT_EQ(sink.routes.size(), 2U);
+  snapshot([&] { link(1); });
+  EXPECT_EQ(sink.routes.size(), 2U);
+  state.thaw_routes();
+  snapshot([&] { link(1); });
+  EXPECT_TRUE(sink.routes.empty());
+  EXPECT_EQ(state.paths().contents(), 0U);
+}
+
+// The kernel has random routes, and the node drains at random times.
+TEST_F(KernelStateTest, P18_DrainsAtAnyTimeLoseNoRoute) {
+  constexpr int kSeeds = 1'000, kSteps = 60;
+  const auto net = [](unsigned i) { return "10." + std::to_string(i) + ".0.0/16"; };
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    std::mt19937 random(static_cast<unsigned>(seed));
+    std::map<unsigned, KernelPath> kernel;
+    const auto known = [&] {
+      std::map<unsigned, KernelPath> routes;
+      for (unsigned i = 0; i < 8; ++i)
+        if (const Paths p = sink.paths(net(i)); !p.empty()) routes.emplace(i, p.front());
+      return routes;
+    };
+    const auto list_all = [&] {
+      snapshot([&] {
+        link(1);
+        link(2);
+        for (const auto& [i, p] : kernel) route(RTM_NEWROUTE, net(i), {p}, kListed);
+      });
+    };
+    state.thaw_routes();  // The drain before may not have ended.
+    list_all();
+    std::optional<std::map<unsigned, KernelPath>> frozen;
+    for (int step = 0; step < kSteps; ++step) {
+      const unsigned i = random() % 8;
+      switch (random() % 8) {
+        case 0:
+          if (!frozen) frozen = known();
+          state.freeze_routes();
+          break;
+        case 1:
+          if (frozen) state.thaw_routes();
+          if (frozen && random() % 4 == 0)
+            state.freeze_routes();  // before the snapshot
+          else
+            frozen.reset();
+          list_all();
+          break;
+        case 2: list_all(); break;
+        case 3:
+        case 4:
+          if (kernel.contains(i)) route(RTM_DELROUTE, net(i), {kernel.at(i)});
+          kernel.erase(i);
+          break;
+        default: {
+          const KernelPath p =
+              path(1 + static_cast<int>(random() % 2), "1.0.0." + std::to_string(1 + random() % 3));
+          route(RTM_NEWROUTE, net(i), {p}, kernel.contains(i) ? NLM_F_REPLACE : NLM_F_CREATE);
+          kernel[i] = p;
+        }
+      }
+      ASSERT_EQ(known(), frozen ? *frozen : kernel) << "seed " << seed << ", step " << step;
+    }
+  }
 }
 
 TEST_F(KernelStateTest, P17_ManyRoutesAreReportedInTurns) {
