@@ -103,6 +103,14 @@ Status Interface::remove_neighbour(const wire::IpAddr& addr) {
   return ip_.neighbours().remove(addr);
 }
 
+void Interface::set_default_router(bool on, TimePoint now) {
+  ip_.nd().set_default_router(on, now);
+}
+
+bool Interface::advertises_router() const {
+  return ip_.nd().advertises_router();
+}
+
 void Interface::flush() {
   ip_.neighbours().flush();
 }

@@ -179,6 +179,12 @@ class Interface {
   void send_redirect(std::span<const std::byte> packet, const wire::IpAddr& next_hop,
                      TimePoint now);
 
+  /// IPv6 hosts learn that this node is a default router, or is none for now (lifetime 0 in its
+  /// advertisements, RFC 4861 §6.2.5). It stays so when the interface goes down and up.
+  void set_default_router(bool on, TimePoint now);
+  /// True if it sends router advertisements now.
+  [[nodiscard]] bool advertises_router() const;
+
   /// Joins an IP multicast group. Joins are counted: each needs its leave. Errors:
   /// kInvalidArgument, `group` is no group or cannot be mapped.
   virtual Status join_group(const wire::IpAddr& group, TimePoint now) = 0;

@@ -2,6 +2,7 @@
 #include "lib/link/ip/nd_agent.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/log.h"
 #include "lib/link/ip/address_class.h"
@@ -498,6 +499,11 @@ void NdAgent::on_contradiction(const wire::IpAddr& addr, const std::optional<wir
   conflicts_.on_contradiction(addr, hw, now);
 }
 
+void NdAgent::set_default_router(bool on, TimePoint now) {
+  if (std::exchange(default_router_, on) == on) return;
+  if (advertiser_.running()) advertiser_.start(now);  // hosts must learn it (RFC 4861 §6.2.4)
+}
+
 // --- Time ---
 
 void NdAgent::tick(TimePoint now) {
@@ -509,7 +515,9 @@ void NdAgent::tick(TimePoint now) {
     if (is_router_anycast(question.mapped().target)) answer(question.mapped(), now);
   }
   if (advertiser_.tick(now)) {
-    const auto lifetime = std::chrono::floor<std::chrono::seconds>(place_.config.ra_lifetime);
+    const auto lifetime = default_router_
+                              ? std::chrono::floor<std::chrono::seconds>(place_.config.ra_lifetime)
+                              : std::chrono::seconds::zero();
     advertise_router(static_cast<std::uint16_t>(
                          std::clamp<std::chrono::seconds::rep>(lifetime.count(), 0, 9000)),
                      now);

@@ -77,6 +77,10 @@ class NdAgent final : public Solicitor, private AddressOwner {
   void send_redirect(std::span<const std::byte> offending, const wire::IpAddr& next_hop,
                      TimePoint now);
 
+  /// See Interface.
+  void set_default_router(bool on, TimePoint now);
+  [[nodiscard]] bool advertises_router() const { return advertiser_.running(); }
+
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] const NdCounters& counters() const { return counters_; }
@@ -133,6 +137,7 @@ class NdAgent final : public Solicitor, private AddressOwner {
   RouterAdvertiser advertiser_;
   RouterDiscovery discovery_;
   bool running_ = false;
+  bool default_router_ = true;  ///< Says so in its advertisements.
   std::string reason_ = "not started";
   std::uint16_t link_mtu_ = 0;
   std::uint16_t mtu_ = 0;

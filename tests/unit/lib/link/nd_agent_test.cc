@@ -592,6 +592,33 @@ TEST_P(Nd, RouterIsFoundWhenAskedForAndGoesWithItsGoodBye) {
   EXPECT_TRUE(t.host->addresses.routers.empty());
 }
 
+// The prefixes stay: only the way through this router ends, until it is said to be one again.
+TEST_P(Nd, P18_RouterOutOfServiceIsNoDefaultRouter) {
+  Routers t{GetParam()};
+  t.router->up(4092);
+  t.host->up(4092);
+  t.w.run_for(20s);
+  ASSERT_EQ(t.host->addresses.routers, std::set{t.router->local()});
+  EXPECT_TRUE(t.router->agent.advertises_router());
+  t.router->agent.set_default_router(false, t.w.now);
+  t.w.run_for(1s);
+  EXPECT_TRUE(t.host->addresses.routers.empty()) << "at once";
+  const auto last = [&t] {
+    return std::find_if(
+               t.w.sent.rbegin(), t.w.sent.rend(),
+               [](const auto& s) { return s.message.type == Icmp6Type::kRouterAdvertisement; })
+        ->message;
+  };
+  EXPECT_EQ(last().lifetime_s, 0);
+  EXPECT_EQ(last().prefixes.size(), 2U);
+  t.router->up(4000);  // it comes up again
+  t.w.run_for(3600s);
+  EXPECT_TRUE(t.host->addresses.routers.empty());
+  t.router->agent.set_default_router(true, t.w.now);
+  t.w.run_for(1s);
+  EXPECT_EQ(t.host->addresses.routers, std::set{t.router->local()});
+}
+
 // Messages to all hosts name no address that only some should use. Answers and probes name the one
 // of their receiver.
 TEST_P(Nd, P14_RouterWithSeveralAddressesTellsEachHostOne) {
