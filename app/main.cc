@@ -211,7 +211,9 @@ int serve(const Options& options, const mgmt::NodeConfig& config, int signals) {
   Status opened;
   node.loop.post([&] {
     opened = start_frontends(options, node, cli, frontends);
-    if (!opened) node.loop.request_stop();
+    if (opened) return;
+    node.loop.request_stop();
+    node.loop.request_stop();  // without a drain
   });
   (*created)->run();
   return opened ? EXIT_SUCCESS : report_error(opened.error());

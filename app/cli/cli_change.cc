@@ -119,6 +119,10 @@ Result<Output> set_hca(const mgmt::NodeFaces& node, const Match& match) {
   return done(node.control.change_hca(match.get("HCA").value_or(""), change));
 }
 
+Result<Output> set_node(const mgmt::NodeFaces& node, const Match& match) {
+  return done(node.control.set_draining(match.has("drain")));
+}
+
 Result<Output> link_state(const mgmt::NodeFaces& node, const Match& match) {
   return done(node.control.set_interface_up(match.get("IFACE").value_or(""), match.has("up")));
 }

@@ -100,6 +100,7 @@ Result<Output> set_directed_broadcast(const mgmt::NodeFaces& node, const Match& 
 Result<Output> quit(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> clear_stats(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> set_hca(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> set_node(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> link_state(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> address_add(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> address_del(const mgmt::NodeFaces& node, const Match& match);

@@ -259,6 +259,10 @@ const std::vector<Command>& commands() {
        set_generator},
       {"set rate RATE pps|gbps|percent", "rate of test packets; 0: as fast as possible",
        set_generator},
+      {"set node drain|undrain",
+       "take the node out of service without a loss, or return it: daemons on the mirrors in Linux "
+       "and IPv6 hosts learn it, and the node forwards what still arrives",
+       set_node},
       {"set link LINK mtu MTU",
        "MTU of a link, up to the limit of its broadcast group or of its connections", set_mtu},
       {"set link LINK queues QUEUES",

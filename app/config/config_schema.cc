@@ -860,6 +860,16 @@ Section<NodeConfig> linux_section() {
               "echo-reply", [](auto& c) -> auto& { return c.linux_plane.echo; },
               OneOf<bool>{{{"node", false}, {"linux", true}}},
               "Who answers pings to addresses of the node on mirrored interfaces."),
+          row<E>(
+              "drain-time", [](auto& c) -> auto& { return c.linux_plane.drain_time; },
+              Seconds{0, 600},
+              "Time for which the node drains before it ends, on SIGTERM or quit. A second request "
+              "ends it at once."),
+          row<E>(
+              "drain-hold", [](auto& c) -> auto& { return c.linux_plane.drain_hold; },
+              Seconds{0, 600},
+              "Time after set node undrain for which routes of Linux stay as they were before the "
+              "drain, while routing daemons find them again."),
       }};
 }
 

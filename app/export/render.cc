@@ -488,9 +488,13 @@ Json to_json(const mgmt::LinuxInfo& plane) {
                        {"from_linux", m.from_linux},
                        {"addresses", m.addresses},
                        {"groups", m.groups}});
-  return {{"namespace", plane.network_namespace},   {"in_step", plane.in_step},
-          {"snapshots", plane.snapshots},           {"routes", plane.routes},
-          {"routes_refused", plane.routes_refused}, {"mirrors", std::move(mirrors)}};
+  return {{"namespace", plane.network_namespace},
+          {"drain", mgmt::kDrainNames.at(static_cast<std::size_t>(plane.drain))},
+          {"in_step", plane.in_step},
+          {"snapshots", plane.snapshots},
+          {"routes", plane.routes},
+          {"routes_refused", plane.routes_refused},
+          {"mirrors", std::move(mirrors)}};
 }
 
 Json to_json(const link::NeighbourInfo& n) {

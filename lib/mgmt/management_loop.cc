@@ -32,7 +32,7 @@ ManagementLoop::~ManagementLoop() {
 }
 
 void ManagementLoop::request_stop() {
-  stop_requested_.store(true, std::memory_order_relaxed);
+  stop_requests_.fetch_add(1, std::memory_order_relaxed);
   eventfd_write(doorbell_.eventfd, 1);
 }
 

@@ -17,7 +17,8 @@
 
 namespace ipoib::mgmt {
 
-/// Management lcore only, except post(), request_stop(), stop_requested() and has_tasks().
+/// Management lcore only, except post(), request_stop(), stop_requested(), stop_urged() and
+/// has_tasks().
 class ManagementLoop {
  public:
   static Result<std::unique_ptr<ManagementLoop>> create();
@@ -29,11 +30,15 @@ class ManagementLoop {
   void post(std::function<void()> task);
   /// True if tasks wait to be run. Any thread.
   [[nodiscard]] bool has_tasks();
-  /// Any thread, but not a signal handler.
+  /// Any thread, but not a signal handler. At the second request the node does not drain first.
   void request_stop();
   /// Any thread.
   [[nodiscard]] bool stop_requested() const {
-    return stop_requested_.load(std::memory_order_relaxed);
+    return stop_requests_.load(std::memory_order_relaxed) != 0;
+  }
+  /// Requested more than once. Any thread.
+  [[nodiscard]] bool stop_urged() const {
+    return stop_requests_.load(std::memory_order_relaxed) > 1;
   }
   /// Registers a callback for the beginning of shutdown, independent of its cause. Management
   /// lcore, before shutdown begins.
@@ -68,7 +73,7 @@ class ManagementLoop {
   Doorbell doorbell_;
   [[no_unique_address]] ForChecks<std::thread::id> runner_;
   std::function<void()> stop_hook_;
-  std::atomic<bool> stop_requested_{false};
+  std::atomic<unsigned> stop_requests_{0};
   std::mutex tasks_mutex_;
   std::vector<std::function<void()>> tasks_;  ///< Guarded by tasks_mutex_.
 };

@@ -76,6 +76,10 @@ struct LinuxConfig {
   bool routes = true;         ///< Its routes through mirrors are routes of the node.
   std::uint32_t table = 254;  ///< Routing table of Linux; 254: main.
   bool echo = false;          ///< It answers pings to the node, which it otherwise does itself.
+  /// At the end of the process: time between the begin of a drain and the end of the interfaces.
+  Duration drain_time = Duration::zero();
+  /// After a drain: time for which the node keeps the routes that Linux had before it.
+  Duration drain_hold = std::chrono::seconds(60);
 };
 
 /// IP options that links and ports share.

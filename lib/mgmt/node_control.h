@@ -28,6 +28,10 @@ class NodeControl {
   virtual ~NodeControl() = default;
 
   virtual void set_forwarding(bool on) = 0;
+  /// Takes the node out of service without a loss: daemons on the mirrors and IPv6 hosts learn that
+  /// it is no way any more, and it goes on to forward what still arrives, by the routes that it has.
+  /// `on` = false returns it into service. kRefused: it has no mirrors and advertises no router.
+  virtual Status set_draining(bool on) = 0;
   /// Brings an interface up, or takes it down in order. An interface that is still going down comes
   /// up again afterwards. kNotFound; kUnavailable: its device is stopped.
   virtual Status set_interface_up(std::string_view name, bool up) = 0;

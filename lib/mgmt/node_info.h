@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -234,8 +235,17 @@ struct SaInfo {
   sa::SmpCounters smps;     ///< Administrator only.
 };
 
+/// The way of a node out of service: NodeControl::set_draining().
+enum class Drain : std::uint8_t {
+  kOff,
+  kDraining,  ///< Neighbours should use other ways. The routes of Linux stay as they were.
+  kEnding,    ///< Neighbours may use the node again. The routes still stay as they were.
+};
+inline constexpr std::array<std::string_view, 3> kDrainNames = {"off", "draining", "ending"};
+
 /// Linux as the control plane.
 struct LinuxInfo {
+  Drain drain = Drain::kOff;
   std::string network_namespace;     ///< Empty: that of the process.
   bool in_step = false;              ///< The state of Linux is known, and its changes are heard.
   std::uint64_t snapshots = 0;       ///< Times that all of its state was read.

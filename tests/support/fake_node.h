@@ -72,6 +72,7 @@ struct FakeControl final : mgmt::NodeControl, Fake {
   using Entry = mgmt::NeighbourEntryConfig;
   using Mroute = mgmt::MulticastRouteConfig;
   void set_forwarding(bool on) override { rows.forward.forwarding = on; }
+  Status set_draining(bool on) override { return note("node", on ? "drain" : "undrain"); }
   Status set_interface_up(Text n, bool up) override { return note(n, up ? "up" : "down"); }
   Status set_port_started(Text n, bool on) override { return note(n, on ? "started" : "stopped"); }
   Status set_mtu(Text name, std::uint16_t mtu) override { return note(name, "mtu", mtu); }

@@ -27,6 +27,9 @@ constexpr Duration kGroupDelay = std::chrono::milliseconds(50);
 constexpr Duration kRetryInterval = std::chrono::seconds(1);
 /// An interface that is deleted in Linux is disabled first.
 constexpr Duration kStopDelay = std::chrono::milliseconds(100);
+/// Programs send their goodbyes while a drained mirror has a carrier. Daemons that look at the
+/// carrier only (BIRD), and sessions that begin again, end with it.
+constexpr Duration kGoodbyeTime = std::chrono::seconds(2);
 constexpr std::size_t kMaxRefusedRoutes = 100'000;
 constexpr unsigned kRoutesPerRetry = 1'000;
 
@@ -169,9 +172,35 @@ void LinuxPlane::hear() {
   listen_again_ = now_ + kRetryInterval;
 }
 
+void LinuxPlane::set_draining(bool on, TimePoint now) {
+  expects_management();
+  if (on == (drain_ == Drain::kDraining) || (!on && drain_ == Drain::kOff)) return;
+  drain_ = on ? Drain::kDraining : Drain::kEnding;
+  drain_step_ = now + (on ? kGoodbyeTime : config_.drain_hold);
+  if (on) state_.freeze_routes();
+  log(LogArea::kMgmt, LogLevel::kNotice, "{}",
+      on ? "the node drains: neighbours should use other ways, and it forwards what still arrives"
+         : "the drain ends: neighbours may use the node again");
+}
+
+/// Daemons need their time to find the routes again after a drain. A snapshot then says which of
+/// the earlier ones are left.
+void LinuxPlane::follow_drain() {
+  if (!drain_step_ || now_ < *drain_step_) return;
+  drain_step_.reset();
+  if (drain_ == Drain::kDraining) return;
+  drain_ = Drain::kOff;
+  state_.thaw_routes();
+  if (!listener_) return;  // The one that is opened next begins with a snapshot.
+  parts_.events.unwatch(listener_->fd());
+  listener_.reset();
+  listen_again_ = now_;
+}
+
 void LinuxPlane::advance(TimePoint now) {
   expects_management();
   now_ = now;
+  follow_drain();
   if (!requests_) return;
   for (Place& place : places_) {
     if (!place.mirror && place.again && now >= *place.again) {
@@ -199,8 +228,8 @@ void LinuxPlane::advance(TimePoint now) {
 }
 
 std::optional<TimePoint> LinuxPlane::next_deadline() const {
-  if (!requests_) return std::nullopt;
-  std::optional<TimePoint> deadline = more_ ? now_ : next_groups_;
+  if (!requests_) return drain_step_;
+  std::optional<TimePoint> deadline = earlier(more_ ? now_ : next_groups_, drain_step_);
   for (const Place& place : places_) deadline = earlier(deadline, earlier(place.again, place.stop));
   return earlier(deadline, listener_ ? listener_->next_deadline() : listen_again_);
 }
@@ -220,7 +249,9 @@ void LinuxPlane::follow(Place& place) {
         addresses.push_back(info.address);
     place.mirror->set_addresses(addresses, now_);
   }
-  place.mirror->set_carrier(up);
+  const bool draining = drain_ == Drain::kDraining;
+  place.mirror->set_dormant(draining);
+  place.mirror->set_carrier(up && !(draining && !drain_step_));
 }
 
 /// An address that another interface had may have become free.
@@ -372,6 +403,7 @@ void LinuxPlane::in_step() {
 
 LinuxInfo LinuxPlane::info() const {
   LinuxInfo info;
+  info.drain = drain_;
   info.network_namespace = network_namespace();
   info.in_step = listener_ != nullptr && in_step_ && !listener_->reader().needs_snapshot() &&
                  !listener_->reader().in_snapshot();

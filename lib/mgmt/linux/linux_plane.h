@@ -59,6 +59,13 @@ class LinuxPlane final : private KernelStateSink {
   /// Makes the mirrors and begins to read the state of Linux. Errors: those of Mirror::create() and
   /// of NetlinkListener::open().
   Status open(const std::vector<MirrorRequest>& requests, NodeControl& control);
+  [[nodiscard]] bool has_mirrors() const { return !places_.empty(); }
+  /// Drain: programs see mirrors that do not run, and say goodbye to their peers on them. Some
+  /// seconds later the carrier goes, too. The node keeps the routes that Linux had before, until
+  /// LinuxConfig::drain_hold after the end of the drain.
+  void set_draining(bool on, TimePoint now);
+  [[nodiscard]] Drain drain() const { return drain_; }
+
   /// Follows the interfaces. Call once per turn of the loop.
   void advance(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
@@ -97,6 +104,7 @@ class LinuxPlane final : private KernelStateSink {
   void receive(Place& place);
   void send(const Place& place, std::span<const std::byte> packet);
   void drop(const Place& place, Drop reason);
+  void follow_drain();
   void hear();
   Status listen();
   void follow(Place& place);
@@ -130,6 +138,9 @@ class LinuxPlane final : private KernelStateSink {
   /// Routes that the table refused: some are tried again each second.
   std::map<RouteKey, KernelRouteEntry> refused_routes_;
   RouteKey retried_{};  ///< The last one that was.
+  Drain drain_ = Drain::kOff;
+  /// kDraining: time at which the carrier goes, none: it has gone; kEnding: end.
+  std::optional<TimePoint> drain_step_{};
   bool in_step_ = false;
   std::uint64_t routes_refused_ = 0;  ///< Changes of routes that the node's table did not take.
   link::LogLimit log_{std::chrono::seconds(1), 10};

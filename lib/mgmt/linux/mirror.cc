@@ -127,6 +127,14 @@ void Mirror::set_carrier(bool up) {
   carrier_ = up;
 }
 
+void Mirror::set_dormant(bool dormant) {
+  // A request that Linux refuses is not repeated.
+  if (std::exchange(dormant_, dormant) == dormant) return;
+  if (const Status s = requests_.set_dormant(ifindex(), dormant); !s)
+    log(LogArea::kMgmt, LogLevel::kWarning, "{}: mirror of Linux: cannot make it {}: {}", name(),
+        dormant ? "dormant" : "active", s.error().what);
+}
+
 void Mirror::set_mtu(unsigned mtu) {
   if (config_.mtu == mtu) return;
   // A value that Linux refuses is not offered again.

@@ -57,6 +57,8 @@ class Mirror {
   /// Linux sees the state, MTU and addresses of the interface. Only changes reach the kernel. The log
   /// names those that it refuses.
   void set_carrier(bool up);
+  /// Programs see that the interface does not run, and can send on it: kernel::NetlinkRequests.
+  void set_dormant(bool dormant);
   void set_mtu(unsigned mtu);
   void set_addresses(const std::vector<wire::IpPrefix>& addresses, TimePoint now);
   /// Another process removed the address. Returns true if set_addresses() had added it, and adds it
@@ -86,6 +88,7 @@ class Mirror {
   std::unique_ptr<kernel::Tap> tap_;
   kernel::NetlinkRequests& requests_;
   bool carrier_ = false;
+  bool dormant_ = false;
   std::set<wire::IpPrefix> addresses_;           ///< Added here, and not removed since.
   std::map<wire::IpPrefix, TimePoint> refused_;  ///< Not added before this time.
   std::vector<std::byte> frame_;

@@ -33,7 +33,7 @@ struct NodeAssembly {
   PacketTrace trace{parts->workers, parts->interfaces, *parts->routes, *parts->retirement,
                     parts->clock.tsc};
   PortDevices devices{*parts};
-  NodeControlImpl control{*parts, devices, capture};
+  NodeControlImpl control{*parts, devices, capture, linux_plane};
   NodeRunner runner{*parts, control, devices, traffic, capture, trace, linux_plane};
   NodeFaces faces{*parts->loop, view, stats, control, traffic, trace};
 };

@@ -10,6 +10,7 @@
 #include "lib/base/log.h"
 #include "lib/mgmt/capture/capture.h"
 #include "lib/mgmt/device/port_devices.h"
+#include "lib/mgmt/linux/linux_plane.h"
 #include "lib/mgmt/node/node_parts.h"
 
 namespace ipoib::mgmt {
@@ -45,6 +46,20 @@ std::vector<wire::IpPrefix>& addresses_of(NodeConfig& config, std::string_view n
 void NodeControlImpl::set_forwarding(bool on) {
   parts_.loop->expects_own_lcore();
   parts_.tables.settings.forwarding.store(on, std::memory_order_relaxed);
+}
+
+Status NodeControlImpl::set_draining(bool on) {
+  parts_.loop->expects_own_lcore();
+  const auto advertises = [](const auto& slot) { return slot->control->advertises_router(); };
+  const bool has_hosts =
+      std::any_of(parts_.interfaces.begin(), parts_.interfaces.end(), advertises);
+  if (on && !has_hosts && !linux_plane_.has_mirrors())
+    return fail(Errc::kRefused,
+                "a drain would tell no neighbour: no interface is mirrored in Linux, and none has "
+                "router-advertisement");
+  linux_plane_.set_draining(on, parts_.now());
+  for (const auto& slot : parts_.interfaces) slot->control->set_default_router(!on, parts_.now());
+  return {};
 }
 
 Status NodeControlImpl::add_address(std::string_view iface, const wire::IpPrefix& address) {

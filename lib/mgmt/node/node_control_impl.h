@@ -14,15 +14,17 @@
 namespace ipoib::mgmt {
 
 class Capture;
+class LinuxPlane;
 struct NodeParts;
 class PortDevices;
 
 class NodeControlImpl final : public NodeControl {
  public:
-  NodeControlImpl(NodeParts& parts, PortDevices& devices, Capture& capture)
-      : parts_{parts}, devices_{devices}, capture_{capture} {}
+  NodeControlImpl(NodeParts& parts, PortDevices& devices, Capture& capture, LinuxPlane& linux_plane)
+      : parts_{parts}, devices_{devices}, capture_{capture}, linux_plane_{linux_plane} {}
 
   void set_forwarding(bool on) override;
+  Status set_draining(bool on) override;
   Status set_interface_up(std::string_view name, bool up) override;
   Status set_port_started(std::string_view name, bool on) override;
   Status set_mtu(std::string_view name, std::uint16_t mtu) override;
@@ -55,6 +57,7 @@ class NodeControlImpl final : public NodeControl {
   NodeParts& parts_;
   PortDevices& devices_;
   Capture& capture_;
+  LinuxPlane& linux_plane_;
 };
 
 }  // namespace ipoib::mgmt

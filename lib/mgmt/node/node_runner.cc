@@ -70,15 +70,29 @@ void NodeRunner::run() {
   watch_kernel();
   start();
   turn_begin_ = parts_.now();
-  while (!loop_.stop_requested()) {
-    run_once();
-    parts_.turn_times.add(turn_begin_, parts_.now());
-    sleep();
-  }
+  while (!loop_.stop_requested()) turn();
+  drain_before_end();
   shut_down();
   if (kernel_) loop_.events().unwatch(kernel_->fd());
   kernel_.reset();
   loop_.set_runner({});
+}
+
+void NodeRunner::turn() {
+  run_once();
+  parts_.turn_times.add(turn_begin_, parts_.now());
+  sleep();
+}
+
+/// A drain that an operator began counts.
+void NodeRunner::drain_before_end() {
+  const Duration time = parts_.config.linux_plane.drain_time;
+  if (time == Duration::zero() || linux_plane_.drain() == Drain::kDraining ||
+      !control_.set_draining(true))
+    return;
+  drain_end_ = parts_.now() + time;
+  while (!loop_.stop_urged() && parts_.now() < *drain_end_) turn();
+  drain_end_.reset();
 }
 
 /// Links learn of the interfaces that exist already before they choose their addresses.
@@ -227,7 +241,8 @@ bool NodeRunner::work_waiting() const {
     const fabric::ConnectedTransport* const transport = h->hca->connected_transport();
     if (transport != nullptr && transport->queue_events_pending()) return true;
   }
-  return loop_.stop_requested() || loop_.has_tasks();
+  const bool stop = drain_end_ ? loop_.stop_urged() : loop_.stop_requested();
+  return stop || loop_.has_tasks();
 }
 
 std::optional<TimePoint> NodeRunner::next_deadline() const {
@@ -242,7 +257,7 @@ std::optional<TimePoint> NodeRunner::next_deadline() const {
 }
 
 TimePoint NodeRunner::next_wake(TimePoint t) const {
-  std::optional<TimePoint> wake = earlier(t + kMaxSleep, next_deadline());
+  std::optional<TimePoint> wake = earlier(t + kMaxSleep, earlier(next_deadline(), drain_end_));
   for (const auto& h : parts_.hcas)
     if (h->hca->mad_port().polled()) wake = earlier(wake, t + kMadPoll);
   if (capture_.in_transition()) wake = earlier(wake, t + kCaptureStep);

@@ -53,7 +53,9 @@ class NodeRunner {
   void handle_punts();
   void run_timers();
   void publish_interfaces();
+  void turn();
   void sleep();
+  void drain_before_end();
   void shut_down();
   void stop_workers();
 
@@ -69,7 +71,8 @@ class NodeRunner {
   /// The kernel's interfaces; null: they are not watched.
   std::unique_ptr<kernel::NetlinkListener> kernel_;
   TimePoint next_carrier_check_{};
-  TimePoint turn_begin_{};  ///< Begin of the turn in run().
+  std::optional<TimePoint> drain_end_;  ///< The drain after the request to stop ends.
+  TimePoint turn_begin_{};              ///< Begin of the turn in run().
 };
 
 }  // namespace ipoib::mgmt

@@ -228,6 +228,8 @@ TEST_F(CliTest, Changes) {
       {"clear stats", "clear"},
       {"link up ib0", "ib0 up"},
       {"link down eth0", "eth0 down"},
+      {"set node drain", "node drain"},
+      {"set node undrain", "node undrain"},
       {"set hca soft0 lid 9", "hca soft0 lid 9"},
       {"set hca soft0 sm-lid 0", "hca soft0 sm-lid 0"},
       {"set hca soft0 pkeys 0xffff,0x1", "hca soft0 pkey 0xffff pkey 0x0001"},

@@ -140,6 +140,8 @@ namespace = "ipoib"
 routes = false
 table = 4294967295
 echo-reply = "linux"
+drain-time = 12.5
+drain-hold = 90
 )";
 
 // The output for a port with a subnet manager contains only attributes that the manager does not
@@ -224,6 +226,8 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_FALSE(c.linux_plane.routes);
   EXPECT_EQ(c.linux_plane.table, 0xffff'ffffU);
   EXPECT_TRUE(c.linux_plane.echo);
+  EXPECT_EQ(c.linux_plane.drain_time, std::chrono::milliseconds(12'500));
+  EXPECT_EQ(c.linux_plane.drain_hold, std::chrono::seconds(90));
   EXPECT_EQ(link.ip.query_interval, std::chrono::seconds(60));
   EXPECT_EQ(link.ip.query_response_interval, std::chrono::milliseconds(2500));
   EXPECT_EQ(link.ip.query_robustness, 3U);

@@ -64,6 +64,10 @@ struct LinuxPlaneTest : NodeFixture {
   static LinuxInfo info(const NodeFaces& node) {
     return ask<LinuxInfo>(node, [](const NodeFaces& n) { return n.view.linux_plane(); });
   }
+  static bool drain(const NodeFaces& node, bool on) {
+    return ask<bool>(node,
+                     [on](const NodeFaces& n) { return n.control.set_draining(on).has_value(); });
+  }
   static bool ready(const NodeFaces& node) {
     return eventually([&node] {
       const LinuxInfo i = info(node);
@@ -296,6 +300,84 @@ TEST_F(LinuxPlaneTest, P17_InterfaceIsDisabledAndEnabledInLinux) {
     EXPECT_TRUE(eventually([&] { return port_state(node) == "up"; }));
     EXPECT_TRUE(shows("ip -o address show dev eth0", "inet6 fd00:1::1/64"))
         << "Linux had removed it";
+  });
+}
+
+TEST_F(LinuxPlaneTest, P18_DrainKeepsTheRoutesThatDaemonsWithdraw) {
+  c.linux_plane.drain_hold = std::chrono::milliseconds(500);
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    shell(
+        "ip route add 172.16.0.0/16 via 192.168.1.2 && ip route add 172.17.0.0/16 via 192.168.1.2");
+    ASSERT_TRUE(eventually([&] { return info(node).routes == 2; }));
+    ASSERT_TRUE(drain(node, true));
+    EXPECT_EQ(info(node).drain, Drain::kDraining);
+    ASSERT_TRUE(shows("ip -o link show dev eth0", "state DORMANT"));
+    ASSERT_TRUE(shows("ip -o link show dev ib0", "state DORMANT"));
+    EXPECT_TRUE(is_true("ip -o link show dev eth0 | grep -q LOWER_UP")) << "it can send goodbyes";
+    shell("ip route del 172.16.0.0/16");
+    ASSERT_TRUE(shows("ip -o link show dev eth0", "state DOWN")) << "then the carrier goes";
+    EXPECT_EQ(port_state(node), "up") << "the interface itself forwards";
+    shell("ip address add 192.168.1.77/32 dev eth0");  // addresses are followed
+    EXPECT_TRUE(eventually([&] { return info(node).mirrors[0].addresses == 1; }));
+    EXPECT_EQ(info(node).routes, 2U) << "the routes are not";
+    ASSERT_TRUE(drain(node, false));
+    EXPECT_TRUE(shows("ip -o link show dev eth0", "state UP"));
+    EXPECT_TRUE(shows("ip -o link show dev ib0", "mode DEFAULT"));
+    shell("ip route add 172.18.0.0/16 via 192.168.1.2");
+    EXPECT_TRUE(has_route(node, "172.18.0.0/16", "kernel"));
+    EXPECT_TRUE(
+        eventually([&] { return info(node).routes == 2 && info(node).drain == Drain::kOff; }));
+    EXPECT_TRUE(has_route(node, "172.17.0.0/16", "kernel"));
+  });
+}
+
+TEST_F(LinuxPlaneTest, P18_MirrorMadeDuringADrainIsDrained) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    shell("ip route add 172.16.0.0/16 via 192.168.1.2");
+    ASSERT_TRUE(has_route(node, "172.16.0.0/16", "kernel"));
+    ASSERT_TRUE(drain(node, true));
+    ASSERT_TRUE(drain(node, true)) << "a second time";
+    shell("ip link delete eth0");
+    ASSERT_TRUE(shows("ip -o link show dev eth0", "mode DORMANT"));
+    EXPECT_EQ(info(node).routes, 1U);
+    ASSERT_TRUE(drain(node, false));
+    EXPECT_TRUE(ready(node));
+  });
+}
+
+TEST_F(LinuxPlaneTest, P18_NodeDrainsBeforeItEnds) {
+  c.linux_plane.drain_time = std::chrono::seconds(600);
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    node.loop.request_stop();
+    EXPECT_TRUE(shows("ip -o link show dev eth0", "state DORMANT"));
+    EXPECT_EQ(info(node).drain, Drain::kDraining);
+    EXPECT_EQ(port_state(node), "up");
+    // The fixture requests the end a second time, which does not take ten minutes.
+  });
+}
+
+TEST_F(LinuxPlaneTest, P18_DrainBeforeTheEndEndsInTime) {
+  c.linux_plane.drain_time = std::chrono::milliseconds(100);
+  const auto node = Node::create(c, {0, {1}}, make_soft);
+  ASSERT_TRUE(node);
+  (*node)->faces().loop.request_stop();
+  (*node)->run();
+  EXPECT_EQ((*node)->faces().view.linux_plane().drain, Drain::kDraining);
+}
+
+TEST_F(LinuxPlaneTest, P18_NodeWithoutNeighboursToTellRefusesToDrain) {
+  c.linux_plane.mirror = false;
+  run(c, [](const NodeFaces& node) {
+    const auto error = ask<std::string>(node, [](const NodeFaces& n) {
+      const Status s = n.control.set_draining(true);
+      return s ? "" : s.error().what;
+    });
+    EXPECT_EQ(error,
+              "a drain would tell no neighbour: no interface is mirrored in Linux, and none has "
+              "router-advertisement");
   });
 }
 
