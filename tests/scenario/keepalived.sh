@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Two gateways between the fabric and one Ethernet segment share virtual addresses by VRRP of keepalived on their
-# mirrors, IPv4 and IPv6. When the node that has them is killed, the other takes them over on both sides, and a host
-# behind the fabric and one on the segment talk on through the same addresses.
+# mirrors, IPv4 and IPv6. When the node that has them drains or is killed, the other takes them over on both sides, and
+# a host behind the fabric and one on the segment talk on through the same addresses. A drain and its end lose no packet.
 # shows: P-17, P-18
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
@@ -59,6 +59,8 @@ for node in a b; do
   ip -n "$LAB-$node" link set eth0 master br0
   ip -n "$LAB-$node" link set "to-$other" master br0 up
   ip -n "$LAB-$node" link set br0 up
+  # The interface of the node is in the namespace of the bridge, which must not answer there with the node's MAC.
+  in_host "$node" sysctl -qw net.ipv4.conf.port0.arp_ignore=8
 done
 for host in a:br0 c:eth0; do
   in_host "${host%:*}" sysctl -qw "net.ipv6.conf.${host#*:}.disable_ipv6=0"
@@ -83,20 +85,40 @@ reached() { in_host c ping -q -c 1 -W 1 "$1"; }
 for address in 192.168.1.2 fd00:1::8; do wait_for 10 "host c to reach $address" reached "$address"; done
 expect "the virtual addresses of node b" "$(cli b "show route json" | json 'sum(r["to"] == "10.0.0.100/32" and r["kind"] == "local" for r in d)')" 0
 
-flow_begin there a watch br0 192.168.1.2
-flow_begin back c watch eth0 192.168.3.2
-flow_begin to-a c send eth0 5 192.168.1.2
-flow_begin to-c a send br0 5 192.168.3.2
-wait_for 10 "the flow to host a" grep -q arrived "$LAB_DIR/there.error"
-wait_for 10 "the flow to host c" grep -q arrived "$LAB_DIR/back.error"
+flows_begin() {
+  flow_begin there a watch br0 192.168.1.2
+  flow_begin back c watch eth0 192.168.3.2
+  flow_begin to-a c send eth0 5 192.168.1.2
+  flow_begin to-c a send br0 5 192.168.3.2
+  wait_for 10 "the flow to host a" grep -q arrived "$LAB_DIR/there.error"
+  wait_for 10 "the flow to host c" grep -q arrived "$LAB_DIR/back.error"
+}
+flows_end() {
+  flow_end to-a
+  flow_end to-c
+  for address in 192.168.1.2 fd00:1::8; do wait_for 10 "host c to reach $address again" reached "$address"; done
+  flow_end there
+  flow_end back
+  for flow in there back; do
+    row "$1, flow $flow" printf '%s\n' "$(flow "$flow" '"longest gap %d ms, %d lost of %d" % (d["longest_gap_ms"], d["lost"], d["lost"] + d["packets"])')"
+  done
+}
+flows_begin
+cli a "set node drain"
+wait_for 20 "node b to have the virtual addresses" has_addresses b
+cli a "set node undrain"
+wait_for 20 "node a to have the virtual addresses again" has_addresses a
+flows_end "node a drained and returned"
+for flow in there back; do expect "lost packets, flow $flow" "$(flow "$flow" 'd["lost"]')" 0; done
+
+# Node b defended its addresses on the fabric until it gave them back: node c may use it until it asks again.
+uses_a() { cli c "show neigh json" | json '[n["lladdr"] for n in d if n["address"] == "10.0.0.100"]' | grep -q '00:00:00:01'; }
+wait_for 60 "node c to use node a again" uses_a
+flows_begin
 node_kill a
 wait_for 20 "node b to have the virtual addresses" has_addresses b
 for address in 192.168.1.2 fd00:1::8; do wait_for 10 "host c to reach $address again" reached "$address"; done
-flow_end to-a
-flow_end to-c
-flow_end there
-flow_end back
+flows_end "node a was killed"
 for flow in there back; do
-  row "node a was killed, flow $flow" printf '%s\n' "$(flow "$flow" '"longest gap %d ms, %d lost of %d" % (d["longest_gap_ms"], d["lost"], d["lost"] + d["packets"])')"
   [[ $(flow "$flow" 'd["lost"]') -gt 0 ]] || fail "flow $flow: nothing was lost, though its gateway was killed"
 done
