@@ -4,6 +4,8 @@
 
   flow.py send IFACE PERIOD_MS ADDRESS...     sends a packet to each address every PERIOD_MS, until SIGTERM
   flow.py watch IFACE ADDRESS                 receives packets to ADDRESS, until SIGTERM
+  flow.py flows IFACE ADDRESS...              likewise to each address; IFACE may be "any"
+  flow.py departures IFACE ADDRESS...         likewise, those that this host sends or forwards
   flow.py member IFACE GROUP CYCLES HOLD_S    joins through the kernel, receives for HOLD_S, leaves, CYCLES times
 
 Each command prints "ready" on standard error and one JSON document at its end. It receives packets from the interface
@@ -13,6 +15,8 @@ late.
   send    {ADDRESS: packets sent, ...}
   watch   {"packets", "lost", "repeated", "first": sequence number, "first_at": seconds of the epoch,
            "longest_gap_ms"}; prints "arrived" on standard error with the first packet
+  flows   {ADDRESS: {"packets", "lost", "repeated", "longest_gap_ms", "by": interface of the first packet}, ...},
+           departures likewise; prints "arrived" with the first packet of the last flow
   member  [{"join_ms": from the join to the first packet, "packets", "lost", "repeated",
             "stop_ms": from the leave to the last packet, 0 if none came, "idle": packets before the join}]
 
@@ -57,14 +61,20 @@ def ready():
 class Wire:
     """Receives the packets of the flow to one address on an interface."""
 
-    def __init__(self, iface, address):
+    def __init__(self, iface, address, outgoing=False):
+        self.outgoing = outgoing  # receives the packets that this host sends
         self.to = ipaddress.ip_address(address).packed
+        self.others = ()  # further addresses
+        self.last_to = self.by = None  # destination of the last packet, and the interface that it came from
         self.ether_type = 0x0800 if len(self.to) == 4 else 0x86DD
         self.reported = None  # time of the kernel's first IGMP or MLD message about the group since this was reset
         # The socket has no protocol until bind(): a change of protocol would lose packets.
-        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+        everywhere = iface == "any"
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL) if everywhere else 0)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        if everywhere:
+            return
         self.socket.bind((iface, ETH_P_ALL))  # A socket of one protocol does not see what this host sends.
 
     def receive(self, until):
@@ -82,12 +92,13 @@ class Wire:
                 continue
             seconds, nanoseconds = TIMESPEC.unpack(control[0][2][: TIMESPEC.size])
             at = seconds + nanoseconds / 1e9
-            if where[2] == PACKET_OUTGOING:
+            if (where[2] == PACKET_OUTGOING) != self.outgoing:
                 if self.reported is None and self.is_report(data):
                     self.reported = at
                 continue
             number = self.number(data)
             if number is not None:
+                self.by = where[0]
                 return number, at
         return None
 
@@ -102,8 +113,9 @@ class Wire:
         else:
             udp, destination = 40, packet[24:40]
         payload = packet[udp + 8 : udp + 8 + PAYLOAD.size]
-        if destination != self.to or len(payload) < PAYLOAD.size:
+        if (destination != self.to and destination not in self.others) or len(payload) < PAYLOAD.size:
             return None
+        self.last_to = destination
         magic, number = PAYLOAD.unpack(payload)
         return number if magic == MAGIC else None
 
@@ -165,6 +177,33 @@ def watch(iface, address):
     return result
 
 
+def departures(iface, *addresses):
+    return flows(iface, *addresses, outgoing=True)
+
+
+def flows(iface, *addresses, outgoing=False):
+    wire = Wire(iface, addresses[0], outgoing)
+    wire.others = {ipaddress.ip_address(a).packed for a in addresses[1:]}
+    arrivals = {ipaddress.ip_address(a).packed: [] for a in addresses}
+    by = {}
+    ready()
+    while not ended:
+        arrival = wire.receive(time.time() + 1)
+        if not arrival:
+            continue
+        arrivals[wire.last_to].append(arrival)
+        if by.setdefault(wire.last_to, wire.by) and len(arrivals[wire.last_to]) == 1 and len(by) == len(addresses):
+            print("arrived", file=sys.stderr, flush=True)
+    result = {}
+    for address in addresses:
+        key = ipaddress.ip_address(address).packed
+        times = [at for _, at in arrivals[key]]
+        result[address] = summary([number for number, _ in arrivals[key]])
+        result[address]["longest_gap_ms"] = round(1000 * max((b - a for a, b in zip(times, times[1:])), default=0))
+        result[address]["by"] = by.get(key)
+    return result
+
+
 def join(group, index):
     family = family_of(group)
     s = socket.socket(family, socket.SOCK_DGRAM)
@@ -218,7 +257,7 @@ def member(iface, group, cycles, hold_s):
 def main():
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    commands = {"send": send, "watch": watch, "member": member}
+    commands = {"send": send, "watch": watch, "flows": flows, "departures": departures, "member": member}
     if len(sys.argv) < 4 or sys.argv[1] not in commands:
         sys.exit(__doc__)
     print(json.dumps(commands[sys.argv[1]](*sys.argv[2:])))
