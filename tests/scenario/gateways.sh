@@ -21,15 +21,7 @@ for node in a b c; do scenario_host "$node"; done
 # The cables of the ports of both gateways end in one bridge, which has the address of host a.
 sed -i 's|192\.168\.1\.1/24|192.168.1.3/24|' "$LAB_DIR/a.toml"
 sed -i 's|192\.168\.1\.0/24|192.168.9.0/24|; s|192\.168\.2\.1/24|192.168.1.1/24|' "$LAB_DIR/b.toml"
-ip -n "$LAB-a" link add to-b type veth peer name to-a netns "$LAB-b"
-for node in a b; do
-  other=$([[ $node == a ]] && echo b || echo a)
-  ip -n "$LAB-$node" address flush dev eth0
-  ip -n "$LAB-$node" link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0
-  ip -n "$LAB-$node" link set eth0 master br0
-  ip -n "$LAB-$node" link set "to-$other" master br0 up
-  ip -n "$LAB-$node" link set br0 up
-done
+one_segment a b
 ip -n "$LAB-a" address add 192.168.1.2/24 dev br0
 ip -n "$LAB-a" route add 224.0.0.0/4 dev br0
 for node in a b c; do scenario_node "$node"; done

@@ -19,30 +19,7 @@ for node in a b; do
   PORT_ADDRESSES[$node]="\"fd00:1::$n/64\""
   linux_mirrors "$node"
   NODE_TABLES[$node]+=$(route 192.168.3.0/24 10.0.0.3; route fd00:3::/64 fd00::3)
-  instance() {
-    cat <<END
-vrrp_instance $1 {
-  interface $2
-  virtual_router_id 51
-  version 3
-  state BACKUP
-  priority $((200 - 50 * n))
-  advert_int 0.3
-  virtual_ipaddress {
-    $3
-    ${4:-}
-  }
-}
-END
-  }
-  {
-    printf 'global_defs {\n  vrrp_garp_master_repeat 1\n}\n'
-    printf 'vrrp_sync_group all {\n  group {\n    ib4\n    ib6\n    eth4\n    eth6\n  }\n}\n'
-    instance ib4 ib0 10.0.0.100/24
-    instance ib6 ib0 fe80::100/64 fd00::100/64
-    instance eth4 eth0 192.168.1.254/24
-    instance eth6 eth0 fe80::100/64 fd00:1::254/64
-  } >"$LAB_DIR/$node.keepalived"
+  virtual_addresses "$node" $((200 - 50 * n))
 done
 LINK_ADDRESSES[c]='"fd00::3/64"'
 PORT_ADDRESSES[c]='"fd00:3::1/64"'
@@ -51,17 +28,7 @@ for node in a b c; do scenario_host "$node"; done
 # The cables of the ports of both gateways end in one bridge, which has the address of host a.
 sed -i 's|192\.168\.1\.1/24|192.168.1.3/24|' "$LAB_DIR/a.toml"
 sed -i 's|192\.168\.2\.1/24|192.168.1.4/24|' "$LAB_DIR/b.toml"
-ip -n "$LAB-a" link add to-b type veth peer name to-a netns "$LAB-b"
-for node in a b; do
-  other=$([[ $node == a ]] && echo b || echo a)
-  ip -n "$LAB-$node" address flush dev eth0
-  ip -n "$LAB-$node" link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0
-  ip -n "$LAB-$node" link set eth0 master br0
-  ip -n "$LAB-$node" link set "to-$other" master br0 up
-  ip -n "$LAB-$node" link set br0 up
-  # The interface of the node is in the namespace of the bridge, which must not answer there with the node's MAC.
-  in_host "$node" sysctl -qw net.ipv4.conf.port0.arp_ignore=8
-done
+one_segment a b
 for host in a:br0 c:eth0; do
   in_host "${host%:*}" sysctl -qw "net.ipv6.conf.${host#*:}.disable_ipv6=0"
 done
@@ -74,10 +41,6 @@ ip -n "$LAB-c" route add fd00:1::/64 via fd00:3::1
 for node in a b c; do scenario_node "$node"; done
 for node in a b c; do wait_for 20 "the link of node $node to come up" link_up "$node"; done
 
-has_addresses() {
-  [[ $(cli "$1" "show route json" |
-    json 'sum(r["to"] in ("10.0.0.100/32", "192.168.1.254/32", "fd00::100/128", "fd00:1::254/128") and r["kind"] == "local" for r in d)') == 4 ]]
-}
 keepalived_start a
 wait_for 20 "node a to have the virtual addresses" has_addresses a
 keepalived_start b

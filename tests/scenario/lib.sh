@@ -117,6 +117,21 @@ scenario_host() {
   scenario_config "$node" "${2:-2044}"
 }
 
+# one_segment NODE NODE: the cables of the ports of both end in one bridge, br0 in the namespace of each host, which has
+# no address yet. The other interface of such a namespace must not answer for br0 with the MAC address of the node.
+one_segment() {
+  local node
+  ip -n "$LAB-$1" link add "to-$2" type veth peer name "to-$1" netns "$LAB-$2"
+  for node; do
+    ip -n "$LAB-$node" address flush dev eth0
+    ip -n "$LAB-$node" link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0
+    ip -n "$LAB-$node" link set eth0 master br0
+    ip -n "$LAB-$node" link set "to-$([[ $node == "$1" ]] && echo "$2" || echo "$1")" master br0 up
+    ip -n "$LAB-$node" link set br0 up
+    in_host "$node" sysctl -qw net.ipv4.conf.all.arp_ignore=1
+  done
+}
+
 # scenario_node NODE [application argument...]: starts the node and waits until it answers.
 # scenario_start does not wait.
 scenario_node() {

@@ -63,6 +63,40 @@ keepalived_start() {
   daemon_started "$node" keepalived "$dir/pid"
 }
 
+# virtual_addresses NODE PRIORITY: writes $LAB_DIR/NODE.keepalived. Nodes share 10.0.0.100 and fd00::100 on the link,
+# 192.168.1.254 and fd00:1::254 on the port, which move together. has_addresses NODE: it has them.
+virtual_addresses() {
+  local priority=$2
+  instance() {
+    cat <<END
+vrrp_instance $1 {
+  interface $2
+  virtual_router_id 51
+  version 3
+  state BACKUP
+  priority $priority
+  advert_int 0.3
+  virtual_ipaddress {
+    $3
+    ${4:-}
+  }
+}
+END
+  }
+  {
+    printf 'global_defs {\n  vrrp_garp_master_repeat 1\n}\n'
+    printf 'vrrp_sync_group all {\n  group {\n    ib4\n    ib6\n    eth4\n    eth6\n  }\n}\n'
+    instance ib4 ib0 10.0.0.100/24
+    instance ib6 ib0 fe80::100/64 fd00::100/64
+    instance eth4 eth0 192.168.1.254/24
+    instance eth6 eth0 fe80::100/64 fd00:1::254/64
+  } >"$LAB_DIR/$1.keepalived"
+}
+has_addresses() {
+  [[ $(cli "$1" "show route json" |
+    json 'sum(r["to"] in ("10.0.0.100/32", "192.168.1.254/32", "fd00::100/128", "fd00:1::254/128") and r["kind"] == "local" for r in d)') == 4 ]]
+}
+
 # bird_start NODE: starts BIRD with $LAB_DIR/NODE.bird. bird NODE COMMAND...: prints the answer of birdc.
 bird_start() {
   local node=$1
