@@ -120,6 +120,8 @@ struct StepLine {
       case Kind::kNd: return {"punted: neighbour discovery", "punted"};
       case Kind::kIcmpError:
         return {fmt::format("punted: ICMP error {}/{} to the sender", s.icmp_type, s.icmp_code)};
+      case Kind::kBroadcast: return {"punted: broadcast for Linux", "punted"};
+      case Kind::kLinkFrame: return {"punted: LLDP for Linux", "punted"};
       case Kind::kRedirectWanted: return {"punted: redirect to the sender"};
       case Kind::kNeighbourWanted:
       case Kind::kMulticastUnknown:

@@ -15,6 +15,13 @@
 namespace ipoib::fwd {
 namespace {
 
+/// Undoes strip() of the Ethernet header.
+rte_mbuf* with_header(rte_mbuf* m) {
+  [[maybe_unused]] const bool done = prepend(m, RTE_ETHER_HDR_LEN);
+  expects(done, "the header is in front");
+  return m;
+}
+
 constexpr std::uint16_t be(wire::EtherType type) {
   return __builtin_bswap16(static_cast<std::uint16_t>(type));
 }
@@ -32,17 +39,28 @@ void other_type(Context& c, const Ingress& in, rte_mbuf* m, std::uint16_t type, 
   }
 }
 
+/// True for the group addresses of LLDP (IEEE 802.1AB), 01:80:c2:00:00:00, :03 and :0e.
+bool is_lldp_group(std::uint64_t dst) {
+  constexpr std::uint64_t kFirst = 0xc2'8001;
+  const std::uint64_t last = dst >> 40;
+  return (dst & 0xff'ffff'ffff) == kFirst && (last == 0 || last == 3 || last == 0xe);
+}
+
 /// Accepts frames to the broadcast address, or to a group address of the IP version they carry.
+/// LLDP is for Linux.
 [[gnu::noinline]] void not_unicast(Context& c, const Ingress& in, rte_mbuf* m, std::uint64_t dst,
                                    std::uint16_t type, InputBursts& out, DropBin& bin) {
   constexpr std::uint64_t kMac4 = 0x5e'0001, kMac6 = 0x3333;  // 01:00:5e, 33:33
   const bool broadcast = dst == kMacMask;
   if (type == be(wire::EtherType::kIpv4) && (broadcast || (dst & 0xff'ffff) == kMac4))
-    Ip4Input::broadcast(c, m, out.ip4_groups, bin);
+    Ip4Input::broadcast(c, in, m, out.ip4_groups, bin);
   else if (type == be(wire::EtherType::kIpv6) && (broadcast || (dst & 0xffff) == kMac6))
     out.ip6_multicast.push(m);
   else if (broadcast)
     other_type(c, in, m, type, bin);
+  else if (type == be(wire::EtherType::kLldp) && is_lldp_group(dst) &&
+           c.interfaces[in.iface].mirrored.load(std::memory_order_relaxed))
+    c.punt.link_frame(in, with_header(m));
   else
     bin.add(m, Drop::kEthNotForUs);
 }

@@ -49,6 +49,26 @@ Drop check_options(const HeaderRules& rules, const Ipv4Hdr& hdr) noexcept {
   return reason;
 }
 
+/// Cuts off padding of the link behind a checked header.
+void trim_to_total_len(rte_mbuf* m) noexcept {
+  const std::uint16_t total_len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->total_len.host();
+  if (total_len != m->pkt_len) trim(m, total_len);
+}
+
+/// True for a packet to all hosts of the interface if programs of Linux may want it. Hosts that ask
+/// for an address have none yet. Source: RFC 2131 §4.1.
+bool is_for_linux(const Context& c, const Ingress& in, const Ipv4Hdr& hdr) noexcept {
+  if (!c.interfaces[in.iface].mirrored.load(std::memory_order_relaxed)) return false;
+  const std::uint32_t src = hdr.src.host(), dst = hdr.dst.host();
+  const std::uint32_t src_net = src >> 24;
+  const bool limited = dst == 0xffff'ffff;
+  if ((src_net == 0 && !(src == 0 && limited)) || src_net == 127 || src_net >= 224 ||
+      is_own_source(c, src))
+    return false;
+  const table::NextHop hop = c.next_hops.get(c.prefixes.lookup(dst));
+  return limited || (hop.kind == table::NextHopKind::kBroadcast && hop.iface == in.iface);
+}
+
 }  // namespace
 
 /// The numbers are those of the checks in RFC 1812 §5.2.2. The whole header must be in the first
@@ -70,8 +90,7 @@ bool Ip4Input::admit(Context& c, const Ingress& in, rte_mbuf* m, DropBin& bin) n
     bin.add(m, fault);
     return false;
   }
-  const std::uint16_t total_len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->total_len.host();
-  if (total_len != m->pkt_len) trim(m, total_len);
+  trim_to_total_len(m);
   const Drop reason = check_options(c.header_rules, *rte_pktmbuf_mtod(m, const Ipv4Hdr*));
   if (reason == Drop::kNone) return true;
   if (reason != Drop::kIpSourceRoute)
@@ -107,12 +126,12 @@ Drop Ip4Input::check_addresses(const Context& c, const Ipv4Hdr& hdr, std::uint32
 /// Passes kIpMulticast to `groups`, drops the rest.
 void Ip4Input::special_packet(rte_mbuf* m, Drop reason, Burst& groups, DropBin& bin) noexcept {
   if (reason != Drop::kIpMulticast) return bin.add(m, reason);
-  const std::uint16_t total_len = rte_pktmbuf_mtod(m, const Ipv4Hdr*)->total_len.host();
-  if (total_len != m->pkt_len) trim(m, total_len);
+  trim_to_total_len(m);
   groups.push(m);
 }
 
-void Ip4Input::broadcast(const Context& c, rte_mbuf* m, Burst& groups, DropBin& bin) noexcept {
+void Ip4Input::broadcast(Context& c, const Ingress& in, rte_mbuf* m, Burst& groups,
+                         DropBin& bin) noexcept {
   if (is_common(m)) [[likely]] {
     const auto& hdr = *rte_pktmbuf_mtod(m, const Ipv4Hdr*);
     const std::uint32_t src = hdr.src.host();
@@ -128,7 +147,12 @@ void Ip4Input::broadcast(const Context& c, rte_mbuf* m, Burst& groups, DropBin& 
     const std::uint32_t dst = hdr.dst.host();
     if (is_special(c, hdr, dst)) reason = check_addresses(c, hdr, dst);
   }
-  special_packet(m, reason == Drop::kNone ? Drop::kIpBroadcast : reason, groups, bin);
+  if (reason == Drop::kNone) reason = Drop::kIpBroadcast;
+  if (reason == Drop::kIpBroadcast && is_for_linux(c, in, *rte_pktmbuf_mtod(m, const Ipv4Hdr*))) {
+    trim_to_total_len(m);
+    return c.punt.broadcast(in, m);
+  }
+  special_packet(m, reason, groups, bin);
 }
 
 }  // namespace ipoib::fwd

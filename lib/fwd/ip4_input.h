@@ -53,8 +53,10 @@ class Ip4Input {
 
   /// For packets that arrived by link-layer broadcast or multicast. A packet that is not for a
   /// group is dropped, under its fault or as kIpBroadcast: such packets are never forwarded, nor
-  /// accepted as unicast for this node. Source: RFC 1812 §5.3.4, RFC 1122 §3.3.6.
-  static void broadcast(const Context& c, rte_mbuf* m, Burst& groups, DropBin& bin) noexcept;
+  /// accepted as unicast for this node. Source: RFC 1812 §5.3.4, RFC 1122 §3.3.6. Those for all hosts
+  /// of an interface that Linux mirrors go there; they may lack a source (DHCP).
+  static void broadcast(Context& c, const Ingress& in, rte_mbuf* m, Burst& groups,
+                        DropBin& bin) noexcept;
 
  private:
   /// First octets of addresses that need a closer check, as source or as destination.

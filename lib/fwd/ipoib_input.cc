@@ -46,7 +46,7 @@ bool is_own_multicast(const InterfaceEntry& entry, rte_mbuf* m) {
   if (own)
     bin.add(m, Drop::kIpoibOwnMulticast);
   else if (EtherType{type} == EtherType::kIpv4)
-    Ip4Input::broadcast(c, m, out.ip4_groups, bin);
+    Ip4Input::broadcast(c, in, m, out.ip4_groups, bin);
   else if (EtherType{type} == EtherType::kIpv6)
     out.ip6_multicast.push(m);
   else

@@ -136,6 +136,8 @@ Punt::Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, Neighb
   set(Budget::kTooBig, limits_.too_big);
   set(Budget::kMulticastUnknown, limits_.multicast);
   set(Budget::kRedirectWanted, limits_.redirect);
+  set(Budget::kBroadcast, limits_.broadcast);
+  set(Budget::kLinkFrame, limits_.link_frame);
   set(Budget::kKnownArp, limits_.known_arp);
   set(Budget::kKnownNd, limits_.known_nd);
   // One worker may receive the groups of all interfaces.
@@ -272,6 +274,18 @@ void Punt::local(const Ingress& in, rte_mbuf* m, bool group) noexcept {
 void Punt::membership(const Ingress& in, rte_mbuf* m, bool group) noexcept {
   fill_rx(in, m, group);
   push_or_drop(in, message(Kind::kMembership, in.iface, m), Budget::kMembership);
+}
+
+void Punt::broadcast(const Ingress& in, rte_mbuf* m) noexcept {
+  const wire::IpAddr sender = link_sender_of(interfaces_[in.iface], m);
+  if (!take(Use::kBroadcaster, mix(in.iface, sender), limits_.broadcast_per_source))
+    return drop(in, m, Drop::kPuntRateLimited);
+  fill_rx(in, m, true);
+  push_or_drop(in, message(Kind::kBroadcast, in.iface, m), Budget::kBroadcast);
+}
+
+void Punt::link_frame(const Ingress& in, rte_mbuf* m) noexcept {
+  push_or_drop(in, message(Kind::kLinkFrame, in.iface, m), Budget::kLinkFrame);
 }
 
 void Punt::nd(const Ingress& in, rte_mbuf* m, bool group, const wire::IpAddr& speaker) noexcept {

@@ -59,6 +59,10 @@ class Punt {
   void membership(const Ingress& in, rte_mbuf* m, bool group) noexcept;
   /// `speaker`: the target of a neighbour advertisement, the source of another message.
   void nd(const Ingress& in, rte_mbuf* m, bool group, const wire::IpAddr& speaker) noexcept;
+  /// A broadcast for programs of Linux. Each sender on the link has a limit.
+  void broadcast(const Ingress& in, rte_mbuf* m) noexcept;
+  /// `m` starts at the Ethernet header.
+  void link_frame(const Ingress& in, rte_mbuf* m) noexcept;
   void neighbour_wanted(const Ingress& in, rte_mbuf* m, table::InterfaceId out_iface,
                         const wire::IpAddr& addr,
                         fabric::Onward onward = fabric::Onward::kByRoute) noexcept;
@@ -104,6 +108,8 @@ class Punt {
     kMulticastUnknown,
     kRedirectWanted,
     kMulticastHeard,
+    kBroadcast,
+    kLinkFrame,
     kKnownArp,
     kKnownNd,
     kTooBig,
@@ -114,8 +120,8 @@ class Punt {
 
   /// The uses of keys: a neighbour that is wanted, the IP and link-layer sender of packets for such
   /// neighbours, a neighbour that speaks, the sender of such messages, a neighbour that asks for
-  /// others, a stranger, a source of a group, a redirected flow, a group that several routers may
-  /// forward.
+  /// others, a stranger, a source of a group, a redirected flow, a sender of broadcasts, a group that
+  /// several routers may forward.
   enum class Use : std::uint8_t {
     kWanted,
     kSource,
@@ -126,6 +132,7 @@ class Punt {
     kStranger,
     kGroup,
     kRedirect,
+    kBroadcaster,
     kHeard,
     kCount
   };

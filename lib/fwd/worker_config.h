@@ -69,6 +69,8 @@ struct alignas(64) InterfaceEntry {
   /// Multicast routing is enabled: IGMP and MLD that arrive here are punted for any group, and
   /// sources that no delivery names are reported, and packets that other routers forward.
   std::atomic<bool> multicast_router{false};
+  /// Linux has a mirror of the interface: broadcasts and LLDP that arrive here are punted.
+  std::atomic<bool> mirrored{false};
   std::atomic<SourceCheck> source_check{SourceCheck::kOff};  ///< For arriving packets.
   std::atomic<DirectedBroadcast> directed_broadcast{DirectedBroadcast::kOff};  ///< To be sent here.
   /// kEthernet: the management lcore owns the device and is stopping it or has stopped it. Set with
@@ -174,6 +176,9 @@ struct PuntLimits {
   std::uint32_t answers = 262'144;
   std::uint32_t local = 16'384;
   std::uint32_t membership = 4096;
+  std::uint32_t broadcast = 512;            ///< Broadcasts for programs of Linux.
+  std::uint32_t broadcast_per_source = 16;  ///< Limit of one MAC address, or LID and QPN.
+  std::uint32_t link_frame = 32;
   std::uint32_t redirect = 64;
   std::uint32_t redirect_again = 10;    ///< Intervals until a flow's sender gets another redirect.
   std::uint32_t multicast = 128;        ///< Reports of sources of groups.

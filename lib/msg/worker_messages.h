@@ -45,6 +45,10 @@ struct Up {
                       ///< interface that leads to its source. They are the same, and this node
                       ///< stands by there, or another router has forwarded the packet to a link
                       ///< to which this node forwards it or stands by. No mbuf; as above.
+    kBroadcast,       ///< For the mirror of iface: mbuf starts at the header of an IPv4 packet to
+                      ///< 255.255.255.255 or to all hosts of a network of iface.
+    kLinkFrame,       ///< For the mirror of iface, a port: mbuf starts at the Ethernet header of an
+                      ///< LLDP frame.
   };
   Kind kind;
   std::uint8_t icmp_type;

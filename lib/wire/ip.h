@@ -22,7 +22,8 @@ enum class EtherType : std::uint16_t {
   kArp = 0x0806,
   kRarp = 0x8035,
   kIpv6 = 0x86dd,
-  kIba = 0x88b5
+  kIba = 0x88b5,
+  kLldp = 0x88cc
 };
 
 /// IPv4 or IPv6 address, 16 octets in wire order. IPv4 addresses are mapped (::ffff:a.b.c.d), so

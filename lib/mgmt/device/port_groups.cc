@@ -56,6 +56,11 @@ void PortGroups::leave(const wire::MacAddr& group) {
   if (filter_ == MulticastFilter::kGroups && !program()) widen();
 }
 
+void PortGroups::join_lldp() {
+  for (const std::byte last : {std::byte{0x00}, std::byte{0x03}, std::byte{0x0e}})
+    join({std::byte{0x01}, std::byte{0x80}, std::byte{0xc2}, std::byte{0}, std::byte{0}, last});
+}
+
 void PortGroups::join_all() {
   expects_management();
   if (filter_ == MulticastFilter::kGroups) widen();

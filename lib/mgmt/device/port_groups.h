@@ -29,6 +29,8 @@ class PortGroups {
   /// several groups may have one address.
   void join(const wire::MacAddr& group);
   void leave(const wire::MacAddr& group);
+  /// Receives frames to the group addresses of LLDP, which bridges do not pass on (IEEE 802.1AB).
+  void join_lldp();
   /// Receives frames of all groups from now on, joined or not, because a multicast router forwards
   /// groups that others joined.
   void join_all();

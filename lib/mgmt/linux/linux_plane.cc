@@ -81,7 +81,7 @@ Status LinuxPlane::make(Place& place) {
   std::transform(place.request.mac.begin(), place.request.mac.end(), tap.mac.begin(),
                  [](std::byte o) { return std::to_integer<std::uint8_t>(o); });
   if (const auto mtu = slot_of(place).control->mtu(); mtu != 0) tap.mtu = mtu;
-  auto mirror = Mirror::create(tap, *requests_);
+  auto mirror = Mirror::create(tap, *requests_, place.request.is_port);
   if (!mirror) return tl::make_unexpected(mirror.error());
   place.mirror = std::move(*mirror);
   place.seen_enabled = false;
@@ -126,6 +126,7 @@ void LinuxPlane::receive(Place& place) {
         next_groups_ = std::min(next_groups_, now_ + kGroupDelay);
         [[fallthrough]];
       case Mirror::Sent::kRefused: drop(place, Drop::kLinuxRefused); break;
+      case Mirror::Sent::kFrame: send_frame(place, packet); break;
       case Mirror::Sent::kGone: return lose(place);
     }
   }
@@ -145,6 +146,11 @@ void LinuxPlane::send(const Place& place, std::span<const std::byte> packet) {
 }
 
 void LinuxPlane::drop(const Place& place, Drop reason) {
+void LinuxPlane::send_frame(const Place& place, std::span<const std::byte> frame) {
+  if (!slot_of(place).carries_packets()) return drop(place, Drop::kLinkDown);
+  parts_.injector.send_raw(place.request.iface, fabric::kNoAh, 0, frame);
+}
+
   parts_.injector.drop_of_linux(slot_of(place), reason);
 }
 

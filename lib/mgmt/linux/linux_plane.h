@@ -38,6 +38,7 @@ class NodeControl;
 struct MirrorRequest {
   table::InterfaceId iface;
   wire::MacAddr mac;
+  bool is_port;  ///< Or a link.
 };
 
 /// Management lcore only. References are kept.
@@ -103,6 +104,7 @@ class LinuxPlane final : private KernelStateSink {
   void lose(Place& place);
   void receive(Place& place);
   void send(const Place& place, std::span<const std::byte> packet);
+  void send_frame(const Place& place, std::span<const std::byte> frame);
   void drop(const Place& place, Drop reason);
   void follow_drain();
   void hear();

@@ -67,6 +67,14 @@ Sent classify6(std::span<const std::byte>& packet) {
   return nd ? Sent::kRefused : Sent::kPacket;
 }
 
+/// True if the frame is for one station whose MAC address the program knows. Linux itself, which asks
+/// for no neighbours, puts the address of the mirror there, as the source.
+bool names_neighbour(std::span<const std::byte> frame) {
+  constexpr std::size_t kLen = sizeof(wire::MacAddr);
+  const bool group = (frame[0] & std::byte{1}) != std::byte{0};
+  return !group && !std::ranges::equal(frame.first(kLen), frame.subspan(kLen, kLen));
+}
+
 /// The octets of the address as the kernel has them: 4 or 16.
 std::span<const std::byte> octets_of(const wire::IpAddr& addr) {
   const std::span<const std::byte> all{addr.bytes};
@@ -76,15 +84,19 @@ std::span<const std::byte> octets_of(const wire::IpAddr& addr) {
 }  // namespace
 
 Result<std::unique_ptr<Mirror>> Mirror::create(const kernel::TapConfig& config,
-                                               kernel::NetlinkRequests& requests) {
+                                               kernel::NetlinkRequests& requests, bool of_port) {
   auto tap = kernel::Tap::create(config);
   if (!tap) return tl::make_unexpected(tap.error());
-  return std::unique_ptr<Mirror>{new Mirror{config, std::move(*tap), requests}};
+  return std::unique_ptr<Mirror>{new Mirror{config, std::move(*tap), requests, of_port}};
 }
 
 Mirror::Mirror(const kernel::TapConfig& config, std::unique_ptr<kernel::Tap> tap,
-               kernel::NetlinkRequests& requests)
-    : config_{config}, tap_{std::move(tap)}, requests_{requests}, frame_(kMaxFrameLen) {}
+               kernel::NetlinkRequests& requests, bool of_port)
+    : config_{config},
+      tap_{std::move(tap)},
+      requests_{requests},
+      of_port_{of_port},
+      frame_(kMaxFrameLen) {}
 
 Drop Mirror::deliver(std::span<const std::byte> packet) {
   expects_management();
@@ -94,12 +106,33 @@ Drop Mirror::deliver(std::span<const std::byte> packet) {
   const bool is_v4 = v4->version() == 4;
   if (!is_v4 && !v6) return Drop::kIpRunt;
   const auto to = mac_for(is_v4 ? wire::IpAddr::v4(v4->dst.host()) : v6->dst, tap_->mac());
-  const wire::Be16 type{
-      static_cast<std::uint16_t>(is_v4 ? wire::EtherType::kIpv4 : wire::EtherType::kIpv6)};
+  return deliver_to(to, is_v4 ? wire::EtherType::kIpv4 : wire::EtherType::kIpv6, packet);
+}
+
+Drop Mirror::deliver_broadcast(std::span<const std::byte> packet) {
+  expects_management();
+  wire::MacAddr all;
+  all.fill(std::byte{0xff});
+  return deliver_to(all, wire::EtherType::kIpv4, packet);
+}
+
+Drop Mirror::deliver_to(const wire::MacAddr& to, wire::EtherType type,
+                        std::span<const std::byte> packet) {
+  const wire::Be16 wire_type{static_cast<std::uint16_t>(type)};
   std::array<std::byte, kEthernetLen> header;
   std::copy(to.begin(), to.end(), header.begin());
   std::copy(kSender.begin(), kSender.end(), header.begin() + 6);
-  std::memcpy(&header[12], &type, sizeof type);
+  std::memcpy(&header[12], &wire_type, sizeof wire_type);
+  return give(header, packet);
+}
+
+Drop Mirror::deliver_frame(std::span<const std::byte> frame) {
+  expects_management();
+  expects(frame.size() >= kEthernetLen, "the frame has a header");
+  return give(frame.first(kEthernetLen), frame.subspan(kEthernetLen));
+}
+
+Drop Mirror::give(std::span<const std::byte> header, std::span<const std::byte> packet) {
   const Status sent = tap_->send(header, packet);
   if (!sent)
     return sent.error().code == Errc::kNoResources ? Drop::kLinuxNoMemory : Drop::kLinuxDown;
@@ -115,11 +148,17 @@ Sent Mirror::next(std::span<const std::byte>& packet) {
   const std::span<const std::byte> frame = std::span{frame_}.first(*len);
   const auto type = wire::read<wire::Be16>(frame, kEthernetLen - sizeof(wire::Be16));
   packet = frame.subspan(std::min(*len, kEthernetLen));
-  if (type && type->host() == static_cast<std::uint16_t>(wire::EtherType::kIpv4))
-    return classify4(packet);
-  if (type && type->host() == static_cast<std::uint16_t>(wire::EtherType::kIpv6))
-    return classify6(packet);
-  return Sent::kRefused;
+  if (!type) return Sent::kRefused;
+  Sent sent = Sent::kRefused;
+  switch (wire::EtherType{type->host()}) {
+    case wire::EtherType::kIpv4: sent = classify4(packet); break;
+    case wire::EtherType::kIpv6: sent = classify6(packet); break;
+    case wire::EtherType::kLldp: sent = of_port_ ? Sent::kFrame : Sent::kRefused; break;
+    default: break;
+  }
+  if (sent == Sent::kPacket && of_port_ && names_neighbour(frame)) sent = Sent::kFrame;
+  if (sent == Sent::kFrame) packet = frame;
+  return sent;
 }
 
 void Mirror::set_carrier(bool up) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An interface of the node as an interface of Linux: a TAP of the same name. Its Ethernet addresses
-// mean nothing on the node's link, so that programs which know no 20-octet addresses can use it.
+// mean nothing on an IPoIB link, so that programs which know no 20-octet addresses can use it.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,7 @@
 #include "lib/linux/netlink_requests.h"
 #include "lib/linux/tap.h"
 #include "lib/wire/ip.h"
+#include "lib/wire/ipoib.h"
 
 namespace ipoib::mgmt {
 
@@ -31,9 +32,10 @@ class Mirror {
     std::uint64_t taken = 0;      ///< Frames that Linux sent.
   };
 
-  /// `requests`: of the same network namespace; outlives it. Errors: those of kernel::Tap::create().
+  /// `requests`: of the same network namespace; outlives it. `of_port`: the Ethernet addresses mean
+  /// something. Errors: those of kernel::Tap::create().
   static Result<std::unique_ptr<Mirror>> create(const kernel::TapConfig& config,
-                                                kernel::NetlinkRequests& requests);
+                                                kernel::NetlinkRequests& requests, bool of_port);
 
   [[nodiscard]] const std::string& name() const { return config_.name; }
   [[nodiscard]] std::int32_t ifindex() const { return tap_->ifindex(); }
@@ -42,16 +44,24 @@ class Mirror {
 
   /// Gives Linux an IP packet, from its IP header on. kNone: Linux has it.
   [[nodiscard]] Drop deliver(std::span<const std::byte> packet);
+  /// Gives Linux an IPv4 packet to all hosts of the interface.
+  [[nodiscard]] Drop deliver_broadcast(std::span<const std::byte> packet);
+  /// Gives Linux a frame, from its Ethernet header on.
+  [[nodiscard]] Drop deliver_frame(std::span<const std::byte> frame);
 
   /// A frame that Linux has sent.
   enum class Sent : std::uint8_t {
     kNothing,     ///< None waits.
     kPacket,      ///< An IP packet to send: `packet`.
     kMembership,  ///< IGMP or MLD: the groups of Linux may have changed.
-    kRefused,     ///< Anything else that the node does itself (ARP, ND), or damaged.
-    kGone,        ///< The interface does not exist any more.
+    /// Sent on a port: LLDP, or an IP packet to a MAC address that the program knows, such as that of a
+    /// DHCP client which has no IP address yet. `packet` starts at the Ethernet header.
+    kFrame,
+    kRefused,  ///< Anything else that the node does itself (ARP, ND), or damaged.
+    kGone,     ///< The interface does not exist any more.
   };
-  /// Takes the next frame. `packet`: whole, from its IP header on; valid until the next call.
+  /// Takes the next frame. `packet`: whole, from its IP header on unless stated; valid until the next
+  /// call.
   Sent next(std::span<const std::byte>& packet);
 
   /// Linux sees the state, MTU and addresses of the interface. Only changes reach the kernel. The log
@@ -79,10 +89,12 @@ class Mirror {
 
  private:
   Mirror(const kernel::TapConfig& config, std::unique_ptr<kernel::Tap> tap,
-         kernel::NetlinkRequests& requests);
+         kernel::NetlinkRequests& requests, bool of_port);
 
   bool add(const wire::IpPrefix& address, TimePoint now);
   void report(std::string_view what, const Status& status, TimePoint now);
+  Drop deliver_to(const wire::MacAddr& to, wire::EtherType type, std::span<const std::byte> packet);
+  Drop give(std::span<const std::byte> header, std::span<const std::byte> packet);
 
   kernel::TapConfig config_;
   std::unique_ptr<kernel::Tap> tap_;
@@ -90,6 +102,7 @@ class Mirror {
   bool carrier_ = false;
   bool dormant_ = false;
   std::set<wire::IpPrefix> addresses_;           ///< Added here, and not removed since.
+  bool of_port_;
   std::map<wire::IpPrefix, TimePoint> refused_;  ///< Not added before this time.
   std::vector<std::byte> frame_;
   Counters counters_;

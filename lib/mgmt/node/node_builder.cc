@@ -212,11 +212,14 @@ Status open_linux(NodeAssembly& node) {
   const LinuxConfig& config = parts.config.linux_plane;
   std::vector<MirrorRequest> requests;
   for (std::size_t i = 0; i < parts.ports.size(); ++i)
-    if (parts.config.ports[i].ip.mirror.value_or(config.mirror))
-      requests.push_back({parts.ports[i]->config().id, parts.ports[i]->device().mac()});
+    if (parts.config.ports[i].ip.mirror.value_or(config.mirror)) {
+      EthDevice& device = parts.ports[i]->device();
+      requests.push_back({parts.ports[i]->config().id, device.mac(), true});
+      device.groups().join_lldp();
+    }
   for (std::size_t i = 0; i < parts.links.size(); ++i)
     if (parts.config.links[i].ip.mirror.value_or(config.mirror))
-      requests.push_back({parts.links[i]->config().id, mac_of(parts.links[i]->port().guid)});
+      requests.push_back({parts.links[i]->config().id, mac_of(parts.links[i]->port().guid), false});
   parts.punt->let_linux_answer(config.echo);
   return requests.empty() ? Status{} : node.linux_plane.open(requests, node.control);
 }

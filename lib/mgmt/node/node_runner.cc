@@ -220,6 +220,7 @@ void NodeRunner::publish_interfaces() {
     parts_.routes->interface_changed(control.id(), up);
     publish(entry.admin_down,
             control.state() == link::State::kStopping || control.state() == link::State::kStopped);
+    publish(entry.mirrored, slot->mirror != nullptr);
     publish(entry.multicast_router, parts_.multicast->routes_from(control.id()));
   }
   for (const auto& p : parts_.ports)

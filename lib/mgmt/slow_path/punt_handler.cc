@@ -54,6 +54,8 @@ void PuntHandler::handle(const msg::Up& message) {
       break;
     case msg::Up::Kind::kLocal:
     case msg::Up::Kind::kMembership: deliver_local(m, *slot); return;
+    case msg::Up::Kind::kBroadcast:
+    case msg::Up::Kind::kLinkFrame: give_linux(message, *slot); break;
     case msg::Up::Kind::kIcmpError:
       errors_.send(m, slot, {message.icmp_type, message.icmp_code, message.mtu}, now_);
       break;
@@ -83,6 +85,20 @@ std::span<std::byte> PuntHandler::in_one_piece(rte_mbuf* m) {
   const void* const from = rte_pktmbuf_read(m, 0, len, whole_.data());
   if (from != whole_.data()) std::memcpy(whole_.data(), from, len);
   return whole_;
+}
+
+/// Passes on a packet that this node has no use for itself.
+void PuntHandler::give_linux(const msg::Up& message, InterfaceSlot& in) {
+  const auto deliver = [&](std::span<const std::byte> octets) {
+    if (in.mirror == nullptr) return Drop::kLinuxDown;
+    return message.kind == msg::Up::Kind::kLinkFrame ? in.mirror->deliver_frame(octets)
+                                                     : in.mirror->deliver_broadcast(octets);
+  };
+  const Drop verdict = deliver(in_one_piece(message.mbuf));
+  if (verdict == Drop::kNone)
+    ++counters_.to_linux;
+  else
+    in.drops.add(verdict);
 }
 
 void PuntHandler::deliver_local(rte_mbuf* m, InterfaceSlot& in) {

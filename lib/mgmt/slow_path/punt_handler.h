@@ -89,6 +89,7 @@ class PuntHandler final : route::FragmentSink {
  private:
   void fragment_lost(table::InterfaceId iface, Drop reason) override;
   void packet_timed_out(table::InterfaceId iface, std::span<const std::byte> first) override;
+  void give_linux(const msg::Up& message, InterfaceSlot& in);
   void deliver_local(rte_mbuf* m, InterfaceSlot& in);
   void deliver_fragment(rte_mbuf* m, const route::Fragment& fragment, InterfaceSlot& in);
   void deliver_whole(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in,

@@ -225,6 +225,8 @@ TEST_F(CliTraceTest, EachStepHasItsLine) {
   EXPECT_EQ(line_of(trace::Punted{Kind::kArp}), "punted: ARP");
   EXPECT_EQ(line_of(trace::Punted{Kind::kNd}), "punted: neighbour discovery");
   EXPECT_EQ(line_of(trace::Punted{Kind::kMembership}), "punted: group membership");
+  EXPECT_EQ(line_of(trace::Punted{Kind::kBroadcast}), "punted: broadcast for Linux");
+  EXPECT_EQ(line_of(trace::Punted{Kind::kLinkFrame}), "punted: LLDP for Linux");
   EXPECT_EQ(line_of(trace::Punted{Kind::kRedirectWanted}), "punted: redirect to the sender");
 }
 

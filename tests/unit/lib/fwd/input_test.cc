@@ -229,6 +229,68 @@ TEST_F(IpoibInput, DoesNotForwardWhatCameByMulticast) {
   EXPECT_TRUE(sent_by_port(kEth0).empty());
 }
 
+TEST_F(EthInput, P17_BroadcastsOfMirroredInterfacesGoToLinux) {
+  entries[kEth0].mirrored = true;
+  add_route("192.168.1.255/32", {table::NextHopKind::kBroadcast, 0, kEth0, table::kNoNeighbour});
+  const auto by_broadcast = [](const char* src, const char* dst) {
+    return ethernet(kBroadcastMac, mac(0x10), 0x0800, Ip4{.src = src, .dst = dst}.bytes());
+  };
+  for (const auto& [src, dst] : {std::pair{"0.0.0.0", "255.255.255.255"},
+                                 {"192.168.1.10", "255.255.255.255"},
+                                 {"192.168.1.10", "192.168.1.255"}}) {
+    Bytes frame = by_broadcast(src, dst);
+    frame.resize(frame.size() + 6);  // padding of the link
+    feed(kEth0, frame);
+    const auto punt = only_punted();
+    EXPECT_EQ(punt.message.kind, msg::Up::Kind::kBroadcast) << src << dst;
+    EXPECT_EQ(punt.message.iface, kEth0);
+    EXPECT_EQ(punt.bytes, (Ip4{.src = src, .dst = dst}.bytes()));
+    EXPECT_EQ(all_drops(), 0U);
+  }
+  const std::vector<Row> rows = {
+      {"of an own address", by_broadcast("192.168.1.1", "255.255.255.255"), Drop::kIpBroadcast},
+      {"from a group", by_broadcast("224.0.0.1", "255.255.255.255"), Drop::kIpBroadcast},
+      {"from net 0", by_broadcast("0.0.0.1", "255.255.255.255"), Drop::kIpBroadcast},
+      {"without a source", by_broadcast("0.0.0.0", "192.168.1.255"), Drop::kIpMartianSource},
+      {"to one host", by_broadcast("192.168.1.10", "192.168.1.1"), Drop::kIpBroadcast},
+      {"of another network", by_broadcast("192.168.1.10", "10.0.255.255"), Drop::kIpBroadcast},
+      {"damaged",
+       ethernet(kBroadcastMac, mac(0x10), 0x0800,
+                Ip4{.dst = "255.255.255.255", .checksum_off = 1}.bytes()),
+       Drop::kIpChecksum},
+  };
+  EXPECT_ROWS_DROPPED(kEth0, rows);
+  feed(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "255.255.255.255"}.bytes()), true);
+  EXPECT_EQ(drops(kIb0, Drop::kIpBroadcast), 1U);
+  entries[kIb0].mirrored = true;
+  feed(kIb0, to_link(Ip4{.src = "10.0.0.2", .dst = "255.255.255.255"}.bytes()), true);
+  EXPECT_EQ(only_punted().message.iface, kIb0);
+}
+
+TEST_F(EthInput, P17_LldpOfMirroredPortsGoesToLinux) {
+  const auto lldp = [](unsigned last, std::uint16_t type = 0x88cc) {
+    const wire::MacAddr to{std::byte{0x01}, std::byte{0x80}, std::byte{0xc2},
+                           std::byte{0},    std::byte{0},    std::byte(last)};
+    return ethernet(to, mac(0x10), type, Bytes(46, std::byte{7}));
+  };
+  const std::vector<Row> unmirrored = {{"no mirror", lldp(0x0e), Drop::kEthNotForUs}};
+  EXPECT_ROWS_DROPPED(kEth0, unmirrored);
+  entries[kEth0].mirrored = true;
+  const auto lost = all_drops();
+  for (const unsigned last : {0x00U, 0x03U, 0x0eU}) {
+    feed(kEth0, lldp(last));
+    const auto punt = only_punted();
+    EXPECT_EQ(punt.message.kind, msg::Up::Kind::kLinkFrame);
+    EXPECT_EQ(punt.bytes, lldp(last)) << "with its Ethernet header";
+  }
+  EXPECT_EQ(all_drops(), lost);
+  const std::vector<Row> rows = {
+      {"pause frames and the like", lldp(0x01), Drop::kEthNotForUs},
+      {"another protocol of bridges", lldp(0x00, 0x0026), Drop::kEthNotForUs},
+      {"to this node", ethernet(mac(0xa0), mac(0x10), 0x88cc, Bytes(46)), Drop::kEthUnknownType}};
+  EXPECT_ROWS_DROPPED(kEth0, rows);
+}
+
 TEST_F(Ip4Input, P05_DropsMalformedHeadersByNamedReason) {
   const auto ip = [](const Ip4& packet) { return to_eth0(packet.bytes()); };
   Bytes short_header = Ip4{}.bytes();

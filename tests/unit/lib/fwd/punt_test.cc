@@ -277,6 +277,27 @@ TEST_F(PuntTest, P07_OneNeighbourGetsItsShareOfArpAndNd) {
   EXPECT_EQ(punted().size(), 5U + 1U);
 }
 
+TEST_F(PuntTest, P16_BroadcastsOfOneSenderAndOfAllAreLimited) {
+  configs[0].punt.broadcast = 10;
+  configs[0].punt.broadcast_per_source = 3;
+  make();
+  const auto broadcast = [&](std::uint8_t from) {
+    rte_mbuf* const m = mbuf(ethernet(mac(0xa0), mac(from), 0x0800, Ip4{}.bytes()));
+    rte_pktmbuf_adj(m, RTE_ETHER_HDR_LEN);
+    punt_->broadcast(in_, m);
+  };
+  for (int i = 0; i < 10; ++i) broadcast(0x10);
+  EXPECT_EQ(punted().size(), 3U);
+  for (int i = 0; i < 10; ++i) broadcast(0x11);
+  EXPECT_EQ(punted().size(), 2U) << "one interface may have half of all";
+  EXPECT_EQ(lost(Drop::kPuntRateLimited), 15U);
+  punt_->local(in_, mbuf(Ip4{}.bytes()));
+  EXPECT_EQ(punted().size(), 1U) << "pings have a limit of their own";
+  next_interval();
+  broadcast(0x10);
+  EXPECT_EQ(punted().size(), 1U);
+}
+
 TEST_F(PuntTest, P07_OneStrangerGetsItsShareOfArpAndNd) {
   configs[0].punt.stranger_per_source = 2;
   make();

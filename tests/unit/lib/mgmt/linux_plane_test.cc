@@ -4,6 +4,7 @@
 #include "lib/mgmt/linux/linux_plane.h"
 
 #include <arpa/inet.h>
+#include <linux/if_packet.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -173,6 +174,75 @@ TEST_F(LinuxPlaneTest, P17_PacketsGoUpAndDown) {
     EXPECT_TRUE(std::equal(kPeerMac.begin(), kPeerMac.end(), answer.begin()));
     EXPECT_EQ(answer[42], std::byte{'!'});
     EXPECT_EQ(answer[22], std::byte{64}) << "the node is no hop for Linux";
+    close(fd);
+  });
+}
+
+/// A DHCP server: hosts without an address broadcast, and get an answer by their MAC address.
+TEST_F(LinuxPlaneTest, P17_ProgramsServeHostsWithoutAddresses) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    const int fd = udp_socket();
+    const int on = 1;
+    ASSERT_EQ(setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof on), 0);
+    ASSERT_EQ(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "eth0", 5), 0);
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    any.sin_port = htons(67);
+    ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&any), sizeof any), 0);
+    const Bytes udp = {std::byte{0}, std::byte{68}, {}, std::byte{67}, {}, std::byte{9}, {},
+                       {},           std::byte{'?'}};
+    wire::MacAddr all;
+    all.fill(std::byte{0xff});
+    const Bytes discover = fwd::test::ip_packet(IpAddr::v4(0), IpAddr::v4(0xffff'ffff), 17, udp);
+    give(ethernet.to_node, ethernet_frame(kIpv4, discover, all));
+    pollfd arrived{fd, POLLIN, 0};
+    ASSERT_EQ(poll(&arrived, 1, 20'000), 1) << "the broadcast reaches the program";
+    const auto send_to = [&](std::uint32_t addr) {
+      sockaddr_in to = any;
+      to.sin_port = htons(68);
+      to.sin_addr.s_addr = htonl(addr);
+      ASSERT_EQ(sendto(fd, "!", 1, 0, reinterpret_cast<const sockaddr*>(&to), sizeof to), 1);
+    };
+    send_to(0xffff'ffff);
+    const Bytes offer = take(ethernet.from_node, kIpv4);
+    ASSERT_GE(offer.size(), 14U);
+    EXPECT_TRUE(std::equal(all.begin(), all.end(), offer.begin()));
+    shell("ip neigh add 192.168.1.66 lladdr 02:00:00:00:00:66 dev eth0");
+    send_to(ip("192.168.1.66").v4_host());
+    const Bytes ack = take(ethernet.from_node, kIpv4);
+    ASSERT_GE(ack.size(), 43U);
+    EXPECT_EQ(ack[5], std::byte{0x66}) << "it asks no neighbour for the address";
+    EXPECT_EQ(ack[42], std::byte{'!'});
+    close(fd);
+  });
+}
+
+TEST_F(LinuxPlaneTest, P17_LldpPassesBothWays) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    constexpr std::uint16_t kLldp = 0x88cc;
+    int fd = -1;
+    ASSERT_TRUE(kernel::in_network_namespace(
+        here.path(), [&fd] { fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(kLldp)); }));
+    const wire::MacAddr group{std::byte{0x01}, std::byte{0x80}, std::byte{0xc2}, {}, {},
+                              std::byte{0x0e}};
+    const Bytes frame = ethernet_frame(kLldp, Bytes(46, std::byte{7}), group);
+    give(ethernet.to_node, frame);
+    pollfd arrived{fd, POLLIN, 0};
+    ASSERT_EQ(poll(&arrived, 1, 20'000), 1);
+    Bytes received(100);
+    sockaddr_ll from{};
+    socklen_t len = sizeof from;
+    const auto n =
+        recvfrom(fd, received.data(), received.size(), 0, reinterpret_cast<sockaddr*>(&from), &len);
+    received.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    EXPECT_EQ(received, frame);
+    EXPECT_EQ(from.sll_ifindex, info(node).mirrors[0].ifindex);
+    ASSERT_EQ(sendto(fd, frame.data(), frame.size(), 0, reinterpret_cast<const sockaddr*>(&from),
+                     sizeof from),
+              static_cast<ssize_t>(frame.size()));
+    EXPECT_EQ(take(ethernet.from_node, kLldp), frame);
     close(fd);
   });
 }

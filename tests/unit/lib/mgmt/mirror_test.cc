@@ -39,11 +39,8 @@ struct MirrorTest : ::testing::Test {
     auto opened = kernel::NetlinkRequests::open(here.path());
     ASSERT_TRUE(opened) << opened.error().what;
     requests = std::move(*opened);
-    kernel::TapConfig config{
-        .name = "ib0", .network_namespace = here.path(), .mac = {2, 0, 0, 0, 0, 1}, .mtu = 2044};
-    auto made = Mirror::create(config, *requests);
-    ASSERT_TRUE(made) << made.error().what;
-    mirror = std::move(*made);
+    make(false);
+    ASSERT_NE(mirror, nullptr);
     in_namespace([this] {
       raw = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
       udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -52,6 +49,14 @@ struct MirrorTest : ::testing::Test {
     ASSERT_TRUE(carrier_is(false));
     mirror->set_carrier(true);
     ASSERT_TRUE(carrier_is(true));
+  }
+  void make(bool of_port) {
+    mirror.reset();
+    const kernel::TapConfig config{
+        .name = "ib0", .network_namespace = here.path(), .mac = {2, 0, 0, 0, 0, 1}, .mtu = 2044};
+    auto made = Mirror::create(config, *requests, of_port);
+    ASSERT_TRUE(made) << made.error().what;
+    mirror = std::move(*made);
   }
   void TearDown() override {
     for (const int fd : {raw, udp})
@@ -77,8 +82,9 @@ struct MirrorTest : ::testing::Test {
     return false;
   }
   /// Linux sends a frame. Returns the verdict about it; `packet` is its packet.
-  Sent of_frame(std::uint16_t type, const Bytes& packet) {
+  Sent of_frame(std::uint16_t type, const Bytes& packet, const wire::MacAddr& destination = {}) {
     Bytes frame(12);
+    std::copy(destination.begin(), destination.end(), frame.begin());
     frame.push_back(static_cast<std::byte>(type >> 8));
     frame.push_back(static_cast<std::byte>(type));
     frame.insert(frame.end(), packet.begin(), packet.end());
@@ -148,6 +154,29 @@ TEST_F(MirrorTest, P17_IpPacketsAreTakenWithoutPadding) {
   EXPECT_EQ(taken.size(), 48U);
   EXPECT_EQ(mirror->next(taken), Sent::kNothing);
   EXPECT_EQ(mirror->counters().taken, 3U);
+}
+
+/// Ethernet addresses, and LLDP, mean something on ports only.
+TEST_F(MirrorTest, P17_FramesOfPortsLeaveAsTheyAre) {
+  const wire::MacAddr host{std::byte{2}, {}, {}, {}, {}, std::byte{9}};
+  const wire::MacAddr group{std::byte{1}, {}, std::byte{0x5e}, {}, {}, std::byte{9}};
+  EXPECT_EQ(of_frame(ETHERTYPE_IP, ip4(17, 8), host), Sent::kPacket);
+  EXPECT_EQ(of_frame(0x88cc, Bytes(46)), Sent::kRefused);
+  make(true);
+  ASSERT_NE(mirror, nullptr);
+  mirror->set_carrier(true);
+  ASSERT_TRUE(carrier_is(true));
+  EXPECT_EQ(of_frame(ETHERTYPE_IP, ip4(17, 8), host), Sent::kFrame);
+  EXPECT_EQ(taken.size(), 14U + 28);
+  EXPECT_EQ(taken[5], std::byte{9});
+  EXPECT_EQ(of_frame(ETHERTYPE_IP, ip4(17, 8)), Sent::kPacket) << "to the address of its source";
+  EXPECT_EQ(taken.size(), 28U);
+  EXPECT_EQ(of_frame(ETHERTYPE_IP, ip4(17, 8), group), Sent::kPacket);
+  EXPECT_EQ(of_frame(ETHERTYPE_IP, ip4(2, 8), host), Sent::kMembership);
+  EXPECT_EQ(of_frame(ETHERTYPE_ARP, Bytes(28), host), Sent::kRefused);
+  EXPECT_EQ(of_frame(ETHERTYPE_IP, Bytes(19), host), Sent::kRefused);
+  EXPECT_EQ(of_frame(0x88cc, Bytes(46)), Sent::kFrame);
+  EXPECT_EQ(taken.size(), 14U + 46);
 }
 
 TEST_F(MirrorTest, P17_NodeDoesArpNdAndMembershipItself) {

@@ -29,7 +29,9 @@ constexpr std::array kKinds = {Kind::kNeighbourWanted,
                                Kind::kIcmpError,
                                Kind::kMulticastUnknown,
                                Kind::kRedirectWanted,
-                               Kind::kMulticastHeard};
+                               Kind::kMulticastHeard,
+                               Kind::kBroadcast,
+                               Kind::kLinkFrame};
 
 constexpr bool has_no_packet(Kind kind) {
   return kind == Kind::kMulticastUnknown || kind == Kind::kMulticastHeard;
