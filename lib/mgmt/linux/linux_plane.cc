@@ -84,6 +84,7 @@ Status LinuxPlane::make(Place& place) {
   auto mirror = Mirror::create(tap, *requests_, place.request.is_port);
   if (!mirror) return tl::make_unexpected(mirror.error());
   place.mirror = std::move(*mirror);
+  place.followed.clear();
   place.seen_enabled = false;
   place.again.reset();
   auto watched = parts_.events.watch(place.mirror->fd(), EPOLLIN, [this, &place](std::uint32_t) {
@@ -125,8 +126,8 @@ void LinuxPlane::receive(Place& place) {
       case Mirror::Sent::kMembership:
         next_groups_ = std::min(next_groups_, now_ + kGroupDelay);
         [[fallthrough]];
-      case Mirror::Sent::kRefused: drop(place, Drop::kLinuxRefused); break;
       case Mirror::Sent::kFrame: send_frame(place, packet); break;
+      case Mirror::Sent::kRefused: drop(place, Drop::kLinuxRefused); break;
       case Mirror::Sent::kGone: return lose(place);
     }
   }
@@ -145,12 +146,12 @@ void LinuxPlane::send(const Place& place, std::span<const std::byte> packet) {
   parts_.injector.send_of_linux(packet, slot, of_interface());
 }
 
-void LinuxPlane::drop(const Place& place, Drop reason) {
 void LinuxPlane::send_frame(const Place& place, std::span<const std::byte> frame) {
   if (!slot_of(place).carries_packets()) return drop(place, Drop::kLinkDown);
   parts_.injector.send_raw(place.request.iface, fabric::kNoAh, 0, frame);
 }
 
+void LinuxPlane::drop(const Place& place, Drop reason) {
   parts_.injector.drop_of_linux(slot_of(place), reason);
 }
 
@@ -208,12 +209,13 @@ void LinuxPlane::advance(TimePoint now) {
   now_ = now;
   follow_drain();
   if (!requests_) return;
+  const bool retry = now >= next_retry_;
   for (Place& place : places_) {
     if (!place.mirror && place.again && now >= *place.again) {
       place.again = now + kRetryInterval;
       if (const Status made = make(place); !made) report(slot_of(place).control->name(), made);
     }
-    if (place.mirror) follow(place);
+    if (place.mirror) follow(place, retry);
     if (place.stop && now >= *place.stop) {
       place.stop.reset();
       stop_or_start(place, false);
@@ -227,7 +229,7 @@ void LinuxPlane::advance(TimePoint now) {
   }
   more_ = state_.advance();
   if (now >= next_groups_) update_groups();
-  if (now < next_retry_) return;
+  if (!retry) return;
   next_retry_ = now + kRetryInterval;
   for (Place& place : places_) retry_addresses(place);
   retry_routes();
@@ -240,24 +242,43 @@ std::optional<TimePoint> LinuxPlane::next_deadline() const {
   return earlier(deadline, listener_ ? listener_->next_deadline() : listen_again_);
 }
 
-/// Linux sees addresses while it has the interface enabled. They stay when it has no carrier.
-void LinuxPlane::follow(Place& place) {
+/// Linux sees addresses while it has the interface enabled. They stay when it has no carrier. `all`:
+/// also what does not show by a change of InterfaceSlot::usable.
+void LinuxPlane::follow(Place& place, bool all) {
   const link::Interface& control = *slot_of(place).control;
   const bool up = slot_of(place).carries_packets();
   if (const auto mtu = control.mtu(); mtu != 0) place.mirror->set_mtu(mtu);
-  if (up && place.enabled) {
-    std::vector<wire::IpPrefix> addresses;
-    for (const wire::IpPrefix& p : slot_of(place).usable)
-      if (!place.from_linux.contains(p)) addresses.push_back(p);
-    // Daemons do not lose an address while the node looks for duplicates after a link was down.
-    for (const link::AddressInfo& info : control.addresses6())
-      if (info.state == link::AddressState::kTentative && place.mirror->has(info.address))
-        addresses.push_back(info.address);
-    place.mirror->set_addresses(addresses, now_);
-  }
+  if (up && place.enabled && (all || place.followed != slot_of(place).usable))
+    update_addresses(place);
   const bool draining = drain_ == Drain::kDraining;
   place.mirror->set_dormant(draining);
   place.mirror->set_carrier(up && !(draining && !drain_step_));
+}
+
+void LinuxPlane::update_addresses(Place& place) {
+  place.followed = slot_of(place).usable;
+  forget_removed(place);
+  std::vector<wire::IpPrefix> addresses;
+  for (const wire::IpPrefix& p : place.followed)
+    if (!place.from_linux.contains(p)) addresses.push_back(p);
+  // Daemons do not lose an address while the node looks for duplicates after a link was down.
+  for (const link::AddressInfo& info : slot_of(place).control->addresses6())
+    if (info.state == link::AddressState::kTentative && place.mirror->has(info.address))
+      addresses.push_back(info.address);
+  place.mirror->set_addresses(addresses, now_);
+}
+
+/// An operator removed an address that Linux had added: Linux loses it, too.
+void LinuxPlane::forget_removed(Place& place) {
+  const std::vector<wire::IpPrefix>& own4 = slot_of(place).control->addresses();
+  const std::vector<link::AddressInfo> own6 = slot_of(place).control->addresses6();
+  std::erase_if(place.from_linux, [&](const wire::IpPrefix& p) {
+    if (std::ranges::find(own4, p) != own4.end() ||
+        std::ranges::find(own6, p, &link::AddressInfo::address) != own6.end())
+      return false;
+    report(slot_of(place).control->name(), place.mirror->remove(p));
+    return true;
+  });
 }
 
 /// An address that another interface had may have become free.
@@ -326,6 +347,7 @@ void LinuxPlane::link_changed(std::int32_t ifindex, const KernelLink* link) {
   if (!place->seen_enabled || link->up == place->enabled) return;
   place->enabled = link->up;
   if (link->up) {
+    place->followed.clear();
     place->stop.reset();
     stop_or_start(*place, true);
   } else {

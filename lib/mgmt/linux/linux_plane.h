@@ -78,11 +78,12 @@ class LinuxPlane final : private KernelStateSink {
   struct Place {
     MirrorRequest request;
     std::unique_ptr<Mirror> mirror{};
-    bool enabled = true;                    ///< In Linux.
-    bool seen_enabled = false;              ///< Linux reports a new mirror as disabled first.
-    bool stopped = false;                   ///< The interface, because Linux disabled the mirror.
-    std::optional<TimePoint> stop{};        ///< Time at which it is stopped for that reason.
-    std::set<wire::IpPrefix> from_linux{};  ///< Addresses that Linux gave to the interface.
+    bool enabled = true;                     ///< In Linux.
+    bool seen_enabled = false;               ///< Linux reports a new mirror as disabled first.
+    bool stopped = false;                    ///< The interface, because Linux disabled the mirror.
+    std::optional<TimePoint> stop{};         ///< Time at which it is stopped for that reason.
+    std::set<wire::IpPrefix> from_linux{};   ///< Addresses that Linux gave to the interface.
+    std::vector<wire::IpPrefix> followed{};  ///< InterfaceSlot::usable as Linux has seen it.
     /// Addresses of Linux that the interface refused. It is asked again.
     std::map<wire::IpPrefix, link::AddressOptions> refused{};
     std::set<wire::IpAddr> groups{};          ///< Joined on the interface for Linux.
@@ -109,7 +110,9 @@ class LinuxPlane final : private KernelStateSink {
   void follow_drain();
   void hear();
   Status listen();
-  void follow(Place& place);
+  void follow(Place& place, bool all);
+  void update_addresses(Place& place);
+  void forget_removed(Place& place);
   void stop_or_start(Place& place, bool up);
   void retry_addresses(Place& place);
   void retry_routes();

@@ -192,8 +192,7 @@ void Mirror::set_addresses(const std::vector<wire::IpPrefix>& addresses, TimePoi
       ++it;
       continue;
     }
-    const Status removed = requests_.remove_address(ifindex(), octets_of(it->addr), it->len);
-    if (!removed && removed.error().code != Errc::kNotFound)
+    if (const Status removed = remove(*it); !removed)
       report("cannot remove " + wire::to_string(*it), removed, now);
     it = addresses_.erase(it);
   }
@@ -215,6 +214,12 @@ bool Mirror::add(const wire::IpPrefix& address, TimePoint now) {
   refused_.erase(address);
   addresses_.insert(address);
   return true;
+}
+
+Status Mirror::remove(const wire::IpPrefix& address) {
+  Status removed = requests_.remove_address(ifindex(), octets_of(address.addr), address.len);
+  if (!removed && removed.error().code == Errc::kNotFound) return {};
+  return removed;
 }
 
 bool Mirror::restore(const wire::IpPrefix& address, TimePoint now) {

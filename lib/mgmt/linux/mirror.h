@@ -71,6 +71,8 @@ class Mirror {
   void set_dormant(bool dormant);
   void set_mtu(unsigned mtu);
   void set_addresses(const std::vector<wire::IpPrefix>& addresses, TimePoint now);
+  /// Removes an address that another process added. kNotFound counts as done.
+  Status remove(const wire::IpPrefix& address);
   /// Another process removed the address. Returns true if set_addresses() had added it, and adds it
   /// again.
   bool restore(const wire::IpPrefix& address, TimePoint now);
@@ -91,18 +93,18 @@ class Mirror {
   Mirror(const kernel::TapConfig& config, std::unique_ptr<kernel::Tap> tap,
          kernel::NetlinkRequests& requests, bool of_port);
 
-  bool add(const wire::IpPrefix& address, TimePoint now);
-  void report(std::string_view what, const Status& status, TimePoint now);
   Drop deliver_to(const wire::MacAddr& to, wire::EtherType type, std::span<const std::byte> packet);
   Drop give(std::span<const std::byte> header, std::span<const std::byte> packet);
+  bool add(const wire::IpPrefix& address, TimePoint now);
+  void report(std::string_view what, const Status& status, TimePoint now);
 
   kernel::TapConfig config_;
   std::unique_ptr<kernel::Tap> tap_;
   kernel::NetlinkRequests& requests_;
+  bool of_port_;
   bool carrier_ = false;
   bool dormant_ = false;
   std::set<wire::IpPrefix> addresses_;           ///< Added here, and not removed since.
-  bool of_port_;
   std::map<wire::IpPrefix, TimePoint> refused_;  ///< Not added before this time.
   std::vector<std::byte> frame_;
   Counters counters_;

@@ -316,6 +316,25 @@ TEST_F(LinuxPlaneTest, P17_AddressesOfLinuxAreAddressesOfTheNode) {
   });
 }
 
+TEST_F(LinuxPlaneTest, P17_AddressThatAnOperatorRemovesGoesFromLinux) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    shell("ip address add 192.168.1.77/32 dev eth0 && ip address add fd00:1::77/64 dev eth0 nodad");
+    EXPECT_TRUE(eventually([&] { return info(node).mirrors[0].addresses == 2; }));
+    for (const char* address : {"192.168.1.77/32", "fd00:1::77/64"}) {
+      const auto remove = [address](const NodeFaces& n) {
+        return n.control.remove_address("eth0", *wire::parse_prefix(address)).has_value();
+      };
+      EXPECT_TRUE(ask<bool>(node, remove)) << address;
+    }
+    EXPECT_TRUE(eventually([&] { return info(node).mirrors[0].addresses == 0; }));
+    EXPECT_TRUE(
+        eventually([&] { return !is_true("ip -o address show dev eth0 | grep -q '77/'"); }));
+    shell("ip address add 192.168.1.77/32 dev eth0");
+    EXPECT_TRUE(has_route(node, "192.168.1.77/32", "local")) << "it may return";
+  });
+}
+
 TEST_F(LinuxPlaneTest, P17_RefusedAddressIsTakenWhenItIsFree) {
   run(c, [this](const NodeFaces& node) {
     ASSERT_TRUE(ready(node));
