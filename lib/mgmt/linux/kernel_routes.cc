@@ -13,6 +13,8 @@ namespace {
 constexpr unsigned kReportsPerTurn = 2'000;
 constexpr std::size_t kSlotsPerTurn = 65'536;
 constexpr std::size_t kSmallestIndex = 64;
+/// Cells of an outgrown index that a change moves. It must be empty when the next index is full.
+constexpr unsigned kCellsPerChange = 8;
 
 /// True if both are the same to the kernel: dead paths differ in time only.
 bool same_content(const KernelHops& a, const KernelHops& b) {
@@ -51,39 +53,60 @@ bool KernelRoutes::take_doubt() {
 }
 
 std::size_t KernelRoutes::memory_octets() const {
-  return routes_.size() * sizeof(Route) + index_.capacity() * sizeof(Slot);
+  return routes_.size() * sizeof(Route) + (index_.capacity() + outgrown_.capacity()) * sizeof(Slot);
 }
 
 // The index.
 
-/// The cell of the key, or the free cell where it would be. There is always a free one.
-std::size_t KernelRoutes::find_cell(const Key& key) const {
-  std::size_t cell = home_of(key);
-  while (index_[cell] != kNone && key_of(routes_[index_[cell]]) != key)
-    cell = (cell + 1) & (index_.size() - 1);
-  return cell;
+KernelRoutes::Cell KernelRoutes::find_cell(const Key& key) {
+  for (Index* const index : {&index_, &outgrown_}) {
+    if (index->empty()) continue;
+    std::size_t at = home_of(*index, key);
+    for (; (*index)[at] != kNone; at = (at + 1) & (index->size() - 1))
+      if (key_of(routes_[(*index)[at]]) == key) return {index, at};
+  }
+  return {nullptr, 0};
+}
+
+/// The key of the route has no cell. There is always a free one.
+void KernelRoutes::put_cell(Slot slot) {
+  std::size_t at = home_of(index_, key_of(routes_[slot]));
+  while (index_[at] != kNone) at = (at + 1) & (index_.size() - 1);
+  index_[at] = slot;
 }
 
 /// Moves the following cells to the front that would not be found behind an empty one.
-void KernelRoutes::erase_cell(std::size_t cell) {
-  const std::size_t mask = index_.size() - 1;
-  --keys_;
-  std::size_t hole = cell;
-  for (std::size_t i = (cell + 1) & mask; index_[i] != kNone; i = (i + 1) & mask) {
-    const std::size_t home = home_of(key_of(routes_[index_[i]]));
+void KernelRoutes::erase_cell(Cell cell) {
+  Index& index = *cell.index;
+  const std::size_t mask = index.size() - 1;
+  std::size_t hole = cell.at;
+  for (std::size_t i = (hole + 1) & mask; index[i] != kNone; i = (i + 1) & mask) {
+    const std::size_t home = home_of(index, key_of(routes_[index[i]]));
     if (((i - home) & mask) < ((i - hole) & mask)) continue;
-    index_[hole] = index_[i];
+    index[hole] = index[i];
     hole = i;
   }
-  index_[hole] = kNone;
+  index[hole] = kNone;
 }
 
+/// Makes room for one more key, and moves some from the outgrown index.
 void KernelRoutes::grow_index() {
-  if (4 * (keys_ + 1) < 3 * index_.size()) return;
-  std::vector<Slot> before(std::max(kSmallestIndex, 2 * index_.size()), kNone);
-  before.swap(index_);
-  for (const Slot slot : before)
-    if (slot != kNone) index_[find_cell(key_of(routes_[slot]))] = slot;
+  if (4 * (keys_ + 1) >= 3 * index_.size()) {
+    expects(outgrown_.empty(), "all keys have moved before the index grows again");
+    outgrown_.swap(index_);
+    index_.assign(std::max(kSmallestIndex, 2 * outgrown_.size()), kNone);
+    moved_ = 0;
+  }
+  for (unsigned n = 0; n < kCellsPerChange && moved_ < outgrown_.size(); ++n) {
+    const Slot slot = outgrown_[moved_];
+    if (slot == kNone) {
+      ++moved_;
+      continue;
+    }
+    erase_cell({&outgrown_, moved_});
+    put_cell(slot);
+  }
+  if (moved_ == outgrown_.size()) Index{}.swap(outgrown_);
 }
 
 // Routes of one key.
@@ -118,10 +141,10 @@ void KernelRoutes::free_route(Slot slot) {
   --size_;
 }
 
-/// Brings the routes of the key into `chain_`, without those that are gone.
-void KernelRoutes::load(const Key& key) {
+/// Brings the routes of a key into `chain_`, without those that are gone. `first`: the first of them.
+void KernelRoutes::load(Slot first) {
   chain_.clear();
-  Slot slot = index_[find_cell(key)];
+  Slot slot = first;
   while (slot != kNone) {
     const Slot next = routes_[slot].next;
     if (stale(routes_[slot]))
@@ -132,16 +155,23 @@ void KernelRoutes::load(const Key& key) {
   }
 }
 
-void KernelRoutes::store(const Key& key, std::size_t cell, KernelPaths::ReportId reported) {
+void KernelRoutes::store(const Key& key, Cell cell, KernelPaths::ReportId reported) {
   if (chain_.empty()) {
-    if (index_[cell] != kNone) erase_cell(cell);
+    if (cell.index != nullptr) {
+      --keys_;
+      erase_cell(cell);
+    }
     if (reported == KernelPaths::kNoReport) return;
     paths_.release_report(reported);
     ++reports_;
     return sink_.route_removed({key.addr, static_cast<std::uint8_t>(key.len)}, key.metric);
   }
-  if (index_[cell] == kNone) ++keys_;
-  index_[cell] = chain_.front();
+  if (cell.index != nullptr) {
+    (*cell.index)[cell.at] = chain_.front();
+  } else {
+    ++keys_;
+    put_cell(chain_.front());
+  }
   for (std::size_t i = 0; i < chain_.size(); ++i) {
     Route& route = routes_[chain_[i]];
     route.first = i == 0;
@@ -155,10 +185,10 @@ void KernelRoutes::store(const Key& key, std::size_t cell, KernelPaths::ReportId
 template <class Change>
 void KernelRoutes::edit(const Key& key, Change&& change) {
   grow_index();
-  const std::size_t cell = find_cell(key);
-  const Slot first = index_[cell];
+  const Cell cell = find_cell(key);
+  const Slot first = cell.index != nullptr ? (*cell.index)[cell.at] : kNone;
   const auto reported = first == kNone ? KernelPaths::kNoReport : routes_[first].reported;
-  load(key);
+  load(first);
   change();
   store(key, cell, reported);
 }

@@ -76,11 +76,19 @@ class KernelRoutes {
   [[nodiscard]] static Key key_of(const Route& route) {
     return {route.addr, route.metric, route.len};
   }
-  [[nodiscard]] std::size_t home_of(const Key& key) const {
-    return hash_(key) & (index_.size() - 1);
+  /// Slots by the hash of the keys of their routes: linear probing, a power of two.
+  using Index = std::vector<Slot>;
+  struct Cell {
+    Index* index;  ///< Null: the key has none.
+    std::size_t at;
+  };
+
+  [[nodiscard]] std::size_t home_of(const Index& index, const Key& key) const {
+    return hash_(key) & (index.size() - 1);
   }
-  [[nodiscard]] std::size_t find_cell(const Key& key) const;
-  void erase_cell(std::size_t cell);
+  [[nodiscard]] Cell find_cell(const Key& key);
+  void put_cell(Slot slot);
+  void erase_cell(Cell cell);
   void grow_index();
 
   [[nodiscard]] bool stale(const Route& route) const {
@@ -90,8 +98,8 @@ class KernelRoutes {
   void free_route(Slot slot);
   template <class Change>
   void edit(const Key& key, Change&& change);
-  void load(const Key& key);
-  void store(const Key& key, std::size_t cell, KernelPaths::ReportId reported);
+  void load(Slot first);
+  void store(const Key& key, Cell cell, KernelPaths::ReportId reported);
   void report(Slot first);
 
   template <class Fits>
@@ -110,8 +118,10 @@ class KernelRoutes {
   std::deque<Route> routes_;
   Slot free_ = kNone;
   std::size_t size_ = 0;
-  /// Slots of the first routes of all keys, by the hash: linear probing, a power of two.
-  std::vector<Slot> index_;
+  /// The first routes of all keys. After the index has grown, those of `outgrown_` move over a few at
+  /// a time, because a turn of the loop has no time for a million.
+  Index index_, outgrown_;
+  std::size_t moved_ = 0;  ///< Cells of `outgrown_`, from the first one on, that are empty.
   std::size_t keys_ = 0;
   std::vector<Slot> chain_;  ///< The routes of the key that edit() changes, in order.
   std::uint16_t snapshot_ = 1;
