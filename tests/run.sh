@@ -244,6 +244,7 @@ built_steps() {
     done
     step "config/quickstart.sh" 240 config/quickstart.sh
     long_step "tests/scenario/crashes.sh, 100 kills" 900 tests/scenario/crashes.sh 100 2
+    long_step "tests/scenario/full-table.sh, 1,200,000 prefixes" 1800 tests/scenario/full-table.sh 1000000 200000 60
   fi
   # The virtual machine needs no root, except to install packages.
   if ((sanitized)); then

@@ -8,6 +8,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 #include <vector>
@@ -53,6 +54,12 @@ std::vector<wire::IpAddr> destinations(const std::vector<wire::IpPrefix>& rows) 
   return out;
 }
 
+auto table_for(const std::vector<wire::IpPrefix>& rows, rte_rcu_qsbr* rcu) {
+  Prefix6Table::Config config;
+  config.max_prefixes = std::max(config.max_prefixes, static_cast<std::uint32_t>(2 * rows.size()));
+  return Prefix6Table::create(config, rcu);
+}
+
 void route6_prefix_table(benchmark::State& state) {
   const auto rows = routes(static_cast<std::size_t>(state.range(0)));
   const auto addrs = destinations(rows);
@@ -60,7 +67,7 @@ void route6_prefix_table(benchmark::State& state) {
       rte_zmalloc("rcu", rte_rcu_qsbr_get_memsize(1), RTE_CACHE_LINE_SIZE));
   rte_rcu_qsbr_init(rcu, 1);
   {
-    auto table = Prefix6Table::create({}, rcu);
+    auto table = table_for(rows, rcu);
     if (!table) return state.SkipWithError(table.error().what.c_str());
     NextHopIndex hop = 1;
     for (const auto& row : rows)
@@ -117,7 +124,7 @@ void route6_change(benchmark::State& state) {
       rte_zmalloc("rcu", rte_rcu_qsbr_get_memsize(1), RTE_CACHE_LINE_SIZE));
   rte_rcu_qsbr_init(rcu, 1);
   {
-    auto table = Prefix6Table::create({}, rcu);
+    auto table = table_for(rows, rcu);
     if (!table) return state.SkipWithError(table.error().what.c_str());
     NextHopIndex hop = 1;
     for (const auto& row : rows)
@@ -136,9 +143,9 @@ void route6_change(benchmark::State& state) {
 void sizes(benchmark::internal::Benchmark* b) {
   for (const int n : {10, 1'000, 10'000}) b->Arg(n);
 }
-BENCHMARK(route6_prefix_table)->Apply(sizes);
+BENCHMARK(route6_prefix_table)->Apply(sizes)->Arg(200'000);
 BENCHMARK(route6_lpm6_bulk)->Apply(sizes);
-BENCHMARK(route6_change)->Arg(10)->Arg(1'000)->Arg(10'000)->Arg(65'000);
+BENCHMARK(route6_change)->Arg(10)->Arg(1'000)->Arg(10'000)->Arg(65'000)->Arg(200'000);
 
 }  // namespace
 }  // namespace ipoib::table
