@@ -11,7 +11,8 @@ build=(g++ meson ninja-build pkg-config libdpdk-dev libnuma-dev libisal-dev libp
   libibumad-dev libibverbs-dev libsystemd-dev prometheus-cpp-dev)
 run=(iproute2 iputils-ping procps iperf3 ethtool python3)
 test=(gdb libgtest-dev libgmock-dev libbenchmark-dev tshark arping clang-14 libclang-rt-14-dev clang-format clang-tidy-14 shellcheck ccache git opensm ibsim-utils
-  libumad2sim0 infiniband-diags systemd dpdk-dev python3-prometheus-client frr bird2 keepalived)
+  libumad2sim0 infiniband-diags systemd dpdk-dev python3-prometheus-client frr bird2 keepalived
+  lldpd dnsmasq-base udhcpc)
 vm=(libgtest-dev libgmock-dev qemu-system-x86 busybox-static cpio kmod ibverbs-providers python3-pyverbs)
 perf=(libbenchmark-dev dpdk-dev iproute2 iputils-ping procps ethtool python3)
 
@@ -42,7 +43,7 @@ if ((EUID != 0)); then
 fi
 echo "installing: ${missing[*]}"
 # Tests start these daemons in network namespaces of their own. Debian would also start them on this machine.
-for service in frr bird2:bird keepalived; do
+for service in frr bird2:bird keepalived lldpd; do
   grep -qxF -- "${service%:*}" <<<"$(printf '%s\n' "${missing[@]}")" || continue
   [[ ! -d /run/systemd/system ]] || systemctl --quiet mask "${service#*:}.service"
 done
