@@ -123,6 +123,7 @@ struct StepLine {
       case Kind::kBroadcast: return {"punted: broadcast for Linux", "punted"};
       case Kind::kLinkFrame: return {"punted: LLDP for Linux", "punted"};
       case Kind::kRedirectWanted: return {"punted: redirect to the sender"};
+      case Kind::kForLinux: return {"punted: for the multicast router of Linux"};
       case Kind::kNeighbourWanted:
       case Kind::kMulticastUnknown:
       case Kind::kMulticastHeard: break;

@@ -90,6 +90,7 @@ enum class Drop : std::uint8_t {
   kLinuxDown,      ///< For Linux, and its interface is disabled or gone.
   kLinuxNoMemory,  ///< For Linux, which has no memory.
   kLinuxRefused,   ///< Sent by Linux: ARP, ND, IGMP, MLD, or no valid IP packet.
+  kLinuxCopy,      ///< Sent by Linux: a copy of a packet to a group, which workers forward.
   // Neighbours.
   kNeighbourPending,  ///< Unresolved; too many packets wait, or addresses are asked for.
   kNeighbourFailed,   ///< Resolution failed recently (negative cache).
@@ -187,6 +188,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames = {"ib_runt
                                                                         "linux_down",
                                                                         "linux_no_memory",
                                                                         "linux_refused",
+                                                                        "linux_copy",
                                                                         "neighbour_pending",
                                                                         "neighbour_failed",
                                                                         "neighbour_held_too_long",

@@ -86,11 +86,54 @@ template <class V>
   c.punt.multicast_heard(in, m, *d, V::source(hdr));
 }
 
-/// `d`: null: the packet has no delivery. `router`: of the ingress interface.
+/// The interface that all packets of the delivery leave by while management gets none.
+InterfaceId only_out(const table::Delivery& d) noexcept {
+  const std::uint64_t out = egress_mask(d);
+  const bool simple = !d.local && !d.stands_by && !d.sample_due &&
+                      d.for_linux != table::ForLinux::kAll && std::has_single_bit(out) &&
+                      !wire::is_link_scope_group(d.addr);
+  return simple ? static_cast<InterfaceId>(std::countr_zero(out)) : table::kNoInterface;
+}
+
+/// Gives the packet, or a copy, to the multicast router of Linux if it must see it. Returns true if
+/// `m` went there. A packet that is delivered to Linux anyway needs no copy.
 template <class V>
-void one_packet(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d, bool router,
+[[gnu::noinline]] bool show_linux(Context& c, const Ingress& in, rte_mbuf* m,
+                                  table::Delivery* d) noexcept {
+  const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
+  const IpAddr group = V::destination(hdr);
+  if (wire::is_link_scope_group(group) || V::source_stays(hdr) || V::hops(hdr) <= 1) return false;
+  if (d == nullptr || (d->out == 0 && !d->local && d->for_linux == table::ForLinux::kNone)) {
+    if (!c.punt.may_ask_linux(in, group, V::source(hdr))) return false;
+    c.punt.give_linux(in, m, false);
+    return true;
+  }
+  const bool sample = d->for_linux == table::ForLinux::kSample;
+  if (d->local || (sample ? !d->sample_due : d->for_linux != table::ForLinux::kAll) ||
+      !c.punt.may_copy_for_linux(in))
+    return false;
+  rte_mbuf* const copy = rte_pktmbuf_copy(m, c.fragment_pool, 0, UINT32_MAX);
+  if (copy == nullptr) return false;
+  c.stats.copies.add(1);
+  c.trace.copied(m, copy);
+  c.punt.give_linux(in, copy, sample);
+  d->sample_due = false;
+  d->only_out = only_out(*d);
+  return false;
+}
+
+/// The multicast router of an interface. Both: Linux, and static multicast routes.
+struct RouterOf {
+  bool node;
+  bool linux;
+};
+
+/// `d`: null: the packet has no delivery. `of`: of the ingress interface.
+template <class V>
+void one_packet(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d, RouterOf of,
                 bool forwarding, CopySender<V>& sender, DropBin& bin) noexcept {
   auto& hdr = *rte_pktmbuf_mtod(m, typename V::Hdr*);
+  const bool router = of.node || of.linux;
   if (d != nullptr && d->only_out != table::kNoInterface && forwarding &&
       (!router || (d->source != IpAddr{} && !V::is_membership(m))) && !V::source_stays(hdr) &&
       V::hops(hdr) > 1 && (d->from_reverse_path == 0 || is_from_its_source<V>(c, in, hdr)))
@@ -100,13 +143,14 @@ void one_packet(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d, 
   }
   if (router && V::is_membership(m)) return V::deliver(c, in, m);
   const bool checked = d != nullptr && d->from_reverse_path != 0;
-  const bool reported = router && forwarding;
+  const bool reported = of.node && forwarding;
   const InterfaceId from = checked || reported ? way_back<V>(c, hdr) : table::kNoInterface;
   const bool strays = checked && from != in.iface;
   if (reported) {
     if (from != table::kNoInterface) report_forwarder<V>(c, in, m, d, from);
     if (!strays) report_source<V>(c, in, d, hdr);
   }
+  if (of.linux && forwarding && show_linux<V>(c, in, m, d)) return;
   if (d == nullptr) return bin.add(m, Drop::kIpMulticast);
 
   Drop reason = Drop::kForwardingStopped;
@@ -115,6 +159,9 @@ void one_packet(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d, 
     out &= ~d->from_reverse_path;
     reason = Drop::kIpMulticastRpf;
   }
+  if (of.linux && out == 0 && reason == Drop::kIpMulticast &&
+      d->for_linux == table::ForLinux::kNone && !wire::is_link_scope_group(d->addr))
+    reason = Drop::kIpMulticastRpf;
   if (out == 0) return d->local ? V::deliver(c, in, m) : bin.add(m, reason);
   if (d->local)
     if (rte_mbuf* const own = sender.copy(m)) V::deliver(c, in, own);
@@ -158,7 +205,9 @@ void input(Context& c, const Ingress& in, const Burst& pkts, bool forwarding) no
     deliveries[i] = c.deliveries->lookup(hashes[i], in.iface, V::destination(hdr), V::source(hdr));
     if (deliveries[i] != nullptr) c.neighbours->prefetch(deliveries[i]->last_neighbour);
   }
-  const bool router = c.interfaces[in.iface].multicast_router.load(std::memory_order_relaxed);
+  const InterfaceEntry& entry = c.interfaces[in.iface];
+  const RouterOf router{entry.multicast_router.load(std::memory_order_relaxed),
+                        entry.linux_multicast.load(std::memory_order_relaxed)};
   for (std::size_t i = 0; i < pkts.n; ++i)
     one_packet<V>(c, in, pkts.pkts[i], deliveries[i], router, forwarding, sender, bin);
 }
@@ -178,10 +227,8 @@ void send_one(Context& c, const Ingress& in, DropBin& bin, rte_mbuf* m, Interfac
 
 bool set_delivery(Context& c, const table::Delivery& delivery) noexcept {
   table::Delivery d = delivery;
-  const std::uint64_t out = egress_mask(d);
-  const bool simple =
-      !d.local && !d.stands_by && std::has_single_bit(out) && !wire::is_link_scope_group(d.addr);
-  d.only_out = simple ? static_cast<InterfaceId>(std::countr_zero(out)) : table::kNoInterface;
+  d.sample_due = d.for_linux == table::ForLinux::kSample;
+  d.only_out = only_out(d);
   return c.deliveries->set(d);
 }
 

@@ -20,10 +20,15 @@ enum class IpVersion : std::uint8_t { k4, k6 };
 /// links do not loop it. `forwarding` off: only delivery to this node. On interfaces of a multicast
 /// router, IGMP and MLD to any group are punted and not forwarded.
 ///
+/// Where Linux is the multicast router, a packet without an entry for its source and interface goes to
+/// Linux, if limits allow, and not elsewhere: so each packet is forwarded by workers or by Linux, and
+/// not by both. Copies of others go to Linux as table::ForLinux says.
+///
 /// Each copy must pass the filter rules of its egress.
 ///
 /// Errors: kIpMulticast (no delivery, or none beyond link-local scope), kIpFilter, kIpMulticastRpf (arrived on
-///         another interface than the one that leads to its source), kIpTtlExceeded (without an
+///         another interface than the one that leads to its source or that Linux expects),
+///         kIpTtlExceeded (without an
 ///         ICMP error), kNoMbuf, kLinkDown, kGroupAbsent, and those of ip6_deliver, the output
 ///         stages and Punt. Each copy that fails counts its own drop; interfaces that scope, TTL or
 ///         reverse path exclude count none if the packet is delivered or has another egress.

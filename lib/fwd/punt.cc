@@ -138,6 +138,7 @@ Punt::Punt(const WorkerConfig& config, table::NeighbourTable& neighbours, Neighb
   set(Budget::kRedirectWanted, limits_.redirect);
   set(Budget::kBroadcast, limits_.broadcast);
   set(Budget::kLinkFrame, limits_.link_frame);
+  set(Budget::kForLinux, limits_.for_linux);
   set(Budget::kKnownArp, limits_.known_arp);
   set(Budget::kKnownNd, limits_.known_nd);
   // One worker may receive the groups of all interfaces.
@@ -413,6 +414,19 @@ void Punt::multicast_heard(const Ingress& in, rte_mbuf* m, const table::Delivery
   if (push(in, up, Budget::kMulticastHeard)) *use = {key, interval_, 1};
 }
 
+bool Punt::may_ask_linux(const Ingress& in, const wire::IpAddr& group,
+                         const wire::IpAddr& source) noexcept {
+  if (spent(in, Budget::kForLinux)) return false;
+  KeyUse& use = use_of(Use::kForLinux, mix(mix(in.iface, group), source), limits_.linux_again);
+  return std::exchange(use.used, 1U) == 0;
+}
+
+void Punt::give_linux(const Ingress& in, rte_mbuf* m, bool sample) noexcept {
+  msg::Up up = message(Kind::kForLinux, in.iface, m);
+  up.sample = sample;
+  push_or_drop(in, up, Budget::kForLinux);
+}
+
 bool Punt::may_redirect(const Ingress& in, const wire::IpAddr& source,
                         const wire::IpAddr& destination) noexcept {
   if (spent(in, Budget::kRedirectWanted) || !settings_.redirects.load(std::memory_order_relaxed))
@@ -437,7 +451,7 @@ Punt::KeyUse& Punt::use_of(Use use, std::uint64_t key, std::uint32_t intervals) 
   return entry;
 }
 
-/// Local packets, ICMP errors and redirects, which any host may cause in any number, leave half of
+/// Local packets, ICMP errors, redirects and packets for Linux, which any host may cause in any number, leave half of
 /// the ring free. The messages with which hosts join groups, become neighbours or learn the MTU of
 /// their path, and those about sources of groups, leave a quarter, for those that neighbours depend
 /// on.

@@ -78,6 +78,16 @@ class Punt {
   /// caller keeps it. If the report is rate-limited, a later packet causes it.
   void multicast_heard(const Ingress& in, rte_mbuf* m, const table::Delivery& d,
                        const wire::IpAddr& source) noexcept;
+  /// True if Linux may get a packet from `source` to `group` that has no entry of its multicast router
+  /// for this interface. After true, that pair gets false for a while (PuntLimits::linux_again).
+  [[nodiscard]] bool may_ask_linux(const Ingress& in, const wire::IpAddr& group,
+                                   const wire::IpAddr& source) noexcept;
+  /// True if Linux may get a copy of a packet to a group.
+  [[nodiscard]] bool may_copy_for_linux(const Ingress& in) noexcept {
+    return !spent(in, Budget::kForLinux);
+  }
+  /// Gives Linux a packet or a copy, after one of these two. `sample`: Linux must not forward it.
+  void give_linux(const Ingress& in, rte_mbuf* m, bool sample) noexcept;
   /// True if a packet from `source` to `destination`, sent back on its ingress link, may be punted
   /// as redirect_wanted(); false if Settings::redirects is off. After true, the flow gets false for
   /// a while (PuntLimits::redirect_again).
@@ -110,6 +120,7 @@ class Punt {
     kMulticastHeard,
     kBroadcast,
     kLinkFrame,
+    kForLinux,
     kKnownArp,
     kKnownNd,
     kTooBig,
@@ -120,8 +131,8 @@ class Punt {
 
   /// The uses of keys: a neighbour that is wanted, the IP and link-layer sender of packets for such
   /// neighbours, a neighbour that speaks, the sender of such messages, a neighbour that asks for
-  /// others, a stranger, a source of a group, a redirected flow, a sender of broadcasts, a group that
-  /// several routers may forward.
+  /// others, a stranger, a source of a group, a redirected flow, a sender of broadcasts, a source of a
+  /// group that Linux does not know, a group that several routers may forward.
   enum class Use : std::uint8_t {
     kWanted,
     kSource,
@@ -133,6 +144,7 @@ class Punt {
     kGroup,
     kRedirect,
     kBroadcaster,
+    kForLinux,
     kHeard,
     kCount
   };

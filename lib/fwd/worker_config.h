@@ -71,6 +71,9 @@ struct alignas(64) InterfaceEntry {
   std::atomic<bool> multicast_router{false};
   /// Linux has a mirror of the interface: broadcasts and LLDP that arrive here are punted.
   std::atomic<bool> mirrored{false};
+  /// Linux routes multicast here: IGMP and MLD that arrive here are punted for any group, and packets
+  /// to groups without an entry of Linux are given to it, within limits.
+  std::atomic<bool> linux_multicast{false};
   std::atomic<SourceCheck> source_check{SourceCheck::kOff};  ///< For arriving packets.
   std::atomic<DirectedBroadcast> directed_broadcast{DirectedBroadcast::kOff};  ///< To be sent here.
   /// kEthernet: the management lcore owns the device and is stopping it or has stopped it. Set with
@@ -189,6 +192,9 @@ struct PuntLimits {
   /// Intervals until the packets of a source that arrive on one interface are reported again. With
   /// one more, they are at most route::ForwarderElection::kReportInterval.
   std::uint32_t heard_again = 9;
+  std::uint32_t for_linux = 512;  ///< Packets to groups for the multicast router of Linux.
+  /// Intervals until a source and group without an entry gives it another packet.
+  std::uint32_t linux_again = 5;
 };
 
 /// The queues of one interface that a worker polls and sends to. No other worker uses them.

@@ -49,11 +49,17 @@ struct Up {
                       ///< 255.255.255.255 or to all hosts of a network of iface.
     kLinkFrame,       ///< For the mirror of iface, a port: mbuf starts at the Ethernet header of an
                       ///< LLDP frame.
+    kForLinux,  ///< A packet to a group, for the multicast router of Linux: mbuf starts at the
+                ///< IP header of either version, checked and trimmed to its total length.
+                ///< iface is the ingress.
   };
   Kind kind;
   std::uint8_t icmp_type;
   std::uint8_t icmp_code;
-  bool lower;  ///< kMulticastHeard: the sender's link-layer address is lower than this node's.
+  union {
+    bool lower;   ///< kMulticastHeard: the sender's link-layer address is lower than this node's.
+    bool sample;  ///< kForLinux: Linux only learns of the packet, and must not forward it.
+  };
   table::InterfaceId iface;  ///< kNeighbourWanted: egress; others: ingress (kNoInterface:
                              ///< management sent the packet).
   union {

@@ -495,8 +495,9 @@ void WorkerFixture::set_delivery(table::InterfaceId in, std::string_view address
                                  std::uint64_t from_reverse_path, bool stands_by) {
   msg::Down message{};
   message.kind = msg::Down::Kind::kDeliverySet;
-  message.delivery = {*wire::parse_ip(address), *wire::parse_ip(source), in, local, out,
-                      from_reverse_path};
+  message.delivery = {*wire::parse_ip(address), *wire::parse_ip(source), in, local};
+  message.delivery.out = out;
+  message.delivery.from_reverse_path = from_reverse_path;
   message.delivery.stands_by = stands_by;
   for (std::size_t i = 0; i < workers_.size(); ++i) send_down(message, i);
 }

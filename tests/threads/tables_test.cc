@@ -143,8 +143,8 @@ TEST_F(TablesUnderTraffic, DeliveriesComeAndGo) {
   run([&](std::uint32_t i) {
     msg::Down message{};
     message.kind = i % 2 == 0 ? msg::Down::Kind::kDeliverySet : msg::Down::Kind::kDeliveryRemove;
-    message.delivery = {*wire::parse_ip("239.1.1.1"), *wire::parse_ip("192.168.1.10"), kEth0, false,
-                        1U << kIb1};
+    message.delivery = {*wire::parse_ip("239.1.1.1"), *wire::parse_ip("192.168.1.10"), kEth0};
+    message.delivery.out = 1U << kIb1;
     tell(message);
   });
 }

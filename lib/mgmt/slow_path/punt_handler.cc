@@ -3,7 +3,9 @@
 
 #include <rte_mbuf.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 
 #include "lib/base/contract.h"
@@ -20,6 +22,22 @@ namespace {
 
 /// Code of time exceeded of both versions of ICMP. Source: RFC 792, RFC 4443 §3.3.
 constexpr std::uint8_t kReassemblyTimeExceeded = 1;
+
+/// Sets TTL or hop limit. `packet`: from its checked IP header on.
+void set_hops(std::span<std::byte> packet, std::uint8_t hops) {
+  auto v4 = wire::read<wire::Ipv4Hdr>(packet);
+  if (!v4) return;
+  if (v4->version() == 6) {
+    packet[offsetof(wire::Ipv6Hdr, hop_limit)] = std::byte{hops};
+    return;
+  }
+  const std::size_t len = std::min(v4->header_len(), packet.size());
+  v4->ttl = hops;
+  v4->checksum = {};
+  std::memcpy(packet.data(), &*v4, sizeof *v4);
+  v4->checksum = wire::Be16{wire::internet_checksum(packet.first(len))};
+  std::memcpy(packet.data(), &*v4, sizeof *v4);
+}
 
 constexpr fwd::PuntLimits kLimits;
 static_assert((kLimits.heard_again + 1) * std::chrono::microseconds{kLimits.interval_us} <=
@@ -72,6 +90,7 @@ void PuntHandler::handle(const msg::Up& message) {
       multicast_->table().packet_heard(
           {message.addr, message.source, message.iface, message.from, message.lower}, now_);
       return;  // no mbuf
+    case msg::Up::Kind::kForLinux: deliver_to_router_of_linux(m, message.sample, *slot); return;
   }
   rte_pktmbuf_free(m);
 }
@@ -108,16 +127,46 @@ void PuntHandler::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
     return rte_pktmbuf_free(m);
   }
   const std::span<std::byte> packet = in_one_piece(m);
-  if (multicast_->on_packet(in.control->id(), packet, now_)) {
-    ++counters_.membership;
-    rte_pktmbuf_free(m);
-    return;
-  }
+  if (multicast_->on_packet(in.control->id(), packet, now_))
+    return deliver_membership(m, packet, in);
   ++counters_.local;
   if (const auto fragment = route::fragment_of(packet))
     deliver_fragment(m, *fragment, in);
   else
     deliver_whole(m, packet, in, false);
+}
+
+/// The node reports its own groups, and a multicast router of Linux hears what hosts and other routers
+/// say.
+void PuntHandler::deliver_membership(rte_mbuf* m, std::span<const std::byte> packet,
+                                     InterfaceSlot& in) {
+  const bool for_linux = linux_routes_multicast_ && in.mirror != nullptr;
+  const Drop verdict = for_linux ? in.mirror->deliver(packet) : Drop::kNone;
+  if (verdict == Drop::kNone)
+    ++counters_.membership;
+  else
+    in.drops.add(verdict);
+  rte_pktmbuf_free(m);
+}
+
+/// A multicast router forwards no packet whose TTL is at most the threshold of an interface, which is
+/// at least 1: so Linux only counts a sample, or reports the interface on which it arrived.
+void PuntHandler::deliver_to_router_of_linux(rte_mbuf* m, bool sample, InterfaceSlot& in) {
+  const std::span<std::byte> packet = in_one_piece(m);
+  Drop verdict = Drop::kLinuxDown;
+  if (interfaces_.has(source_of(m))) {
+    verdict = Drop::kIpMartianSource;
+  } else if (in.mirror != nullptr) {
+    if (sample) set_hops(packet, 1);
+    verdict = in.mirror->deliver(packet);
+  }
+  if (verdict == Drop::kNone) {
+    ++counters_.to_linux;
+    ++counters_.to_linux_router;
+  } else {
+    in.drops.add(verdict);
+  }
+  rte_pktmbuf_free(m);
 }
 
 void PuntHandler::deliver_fragment(rte_mbuf* m, const route::Fragment& fragment,

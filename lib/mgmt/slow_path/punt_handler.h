@@ -29,7 +29,8 @@ struct PuntCounters {
   std::uint64_t multicast_unknown = 0, multicast_heard = 0, redirect_wanted = 0;
   /// Echo requests among the local packets, replied to if there were mbufs.
   std::uint64_t answered = 0;
-  std::uint64_t to_linux = 0;  ///< Packets that the mirror of their interface took.
+  std::uint64_t to_linux = 0;         ///< Packets that the mirror of their interface took.
+  std::uint64_t to_linux_router = 0;  ///< The part of them for its multicast router only.
   /// Fragments that became part of a packet whose other fragment counts as that packet.
   std::uint64_t joined = 0;
 };
@@ -54,6 +55,8 @@ class PuntHandler final : route::FragmentSink {
   void set_routes(const route::RouteTable& routes) { errors_.set_routes(routes); }
   /// With true, Linux answers echo requests on interfaces that it mirrors.
   void let_linux_answer(bool echo) { linux_answers_echo_ = echo; }
+  /// With true, the IGMP and MLD of interfaces that Linux mirrors go to Linux, too.
+  void let_linux_route_multicast(bool on) { linux_routes_multicast_ = on; }
   /// Sets the time for everything that is handled until the next call.
   void set_now(TimePoint now) { now_ = now; }
 
@@ -91,6 +94,8 @@ class PuntHandler final : route::FragmentSink {
   void packet_timed_out(table::InterfaceId iface, std::span<const std::byte> first) override;
   void give_linux(const msg::Up& message, InterfaceSlot& in);
   void deliver_local(rte_mbuf* m, InterfaceSlot& in);
+  void deliver_membership(rte_mbuf* m, std::span<const std::byte> packet, InterfaceSlot& in);
+  void deliver_to_router_of_linux(rte_mbuf* m, bool sample, InterfaceSlot& in);
   void deliver_fragment(rte_mbuf* m, const route::Fragment& fragment, InterfaceSlot& in);
   void deliver_whole(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in,
                      bool in_fragments);
@@ -123,6 +128,7 @@ class PuntHandler final : route::FragmentSink {
   std::uint64_t fragmented_ = 0;  ///< Packets that this node has sent in fragments.
   route::MulticastRouter* multicast_ = nullptr;
   bool linux_answers_echo_ = false;
+  bool linux_routes_multicast_ = false;
   PuntCounters counters_;
   DropCounters drops_;
   TimePoint now_{};

@@ -53,7 +53,7 @@ bool MulticastTable::is_named(const IpAddr& addr, const Group& group, const IpAd
 /// their own.
 MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Group& group,
                                                     InterfaceId in, const IpAddr& source) const {
-  Installed e{{addr, source, in, group.listeners.contains(in), 0}};
+  Installed e{{addr, source, in, group.listeners.contains(in)}};
   if (in >= kMaxInterfaces || !wire::is_multicast(addr) || wire::is_link_scope_group(addr))
     return e;
   const bool any = source == kAnySource;

@@ -187,7 +187,7 @@ class Node {
     for (std::uint32_t i = 0; i < neighbours_; ++i) {
       msg::Down message{};
       message.kind = msg::Down::Kind::kDeliverySet;
-      message.delivery = {wire::IpAddr::v4(kGroupNet + i), {}, kEth0, false, out};
+      message.delivery = {wire::IpAddr::v4(kGroupNet + i), {}, kEth0, false, {}, false, out};
       rte_ring_sp_enqueue_elem(down_, &message, sizeof(message));
       message = {};
       message.neighbour.state = table::NeighbourState::kValid;

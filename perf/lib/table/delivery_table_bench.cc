@@ -20,7 +20,7 @@ void measure(benchmark::State& state, const wire::IpAddr& source) {
   const auto n = static_cast<std::uint32_t>(state.range(0));
   const auto table = std::move(*DeliveryTable::create(16'384, 1));
   for (std::uint32_t i = 0; i < n; ++i)
-    table->set({wire::IpAddr::v4(kNet + i), source, kIface, false, 1});
+    table->set({.addr = wire::IpAddr::v4(kNet + i), .source = source, .in = kIface, .out = 1});
   std::vector<wire::IpAddr> groups(std::size_t{1} << 16);
   std::mt19937 random{1};
   std::uniform_int_distribution<std::uint32_t> pick{0, n - 1};

@@ -57,7 +57,7 @@ class Multicast : public WorkerFixture, public testing::WithParamInterface<Strea
   void remove_delivery(table::InterfaceId in) {
     msg::Down remove{};
     remove.kind = msg::Down::Kind::kDeliveryRemove;
-    remove.delivery = {*wire::parse_ip(s.group), {}, in, false, 0};
+    remove.delivery = {*wire::parse_ip(s.group), {}, in};
     send_down(remove);
     loop();
   }

@@ -31,7 +31,8 @@ constexpr std::array kKinds = {Kind::kNeighbourWanted,
                                Kind::kRedirectWanted,
                                Kind::kMulticastHeard,
                                Kind::kBroadcast,
-                               Kind::kLinkFrame};
+                               Kind::kLinkFrame,
+                               Kind::kForLinux};
 
 constexpr bool has_no_packet(Kind kind) {
   return kind == Kind::kMulticastUnknown || kind == Kind::kMulticastHeard;

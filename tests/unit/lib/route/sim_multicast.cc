@@ -76,7 +76,7 @@ table::Delivery FakeDeliverySink::lookup(InterfaceId in, const IpAddr& addr,
     const auto it = entries.find({in, addr, s});
     if (it != entries.end()) return it->second;
   }
-  return {addr, source, in, false, 0};
+  return {addr, source, in};
 }
 
 IpAddr SimMulticast::router_address(std::size_t router, InterfaceId link, IpFamily family) {

@@ -19,7 +19,7 @@ const IpAddr kAny{};
 
 Delivery delivery(InterfaceId in, const IpAddr& addr, const IpAddr& source, std::uint64_t out,
                   bool local = false) {
-  return {addr, source, in, local, out};
+  return {.addr = addr, .source = source, .in = in, .local = local, .out = out};
 }
 
 std::unique_ptr<DeliveryTable> make_deliveries(std::size_t capacity, std::uint64_t seed = 1) {
