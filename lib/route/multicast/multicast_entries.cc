@@ -23,7 +23,7 @@ constexpr std::uint64_t bit(InterfaceId iface) {
 
 bool same(const table::Delivery& a, const table::Delivery& b) {
   return a.local == b.local && a.out == b.out && a.from_reverse_path == b.from_reverse_path &&
-         a.stands_by == b.stands_by;
+         a.stands_by == b.stands_by && a.for_linux == b.for_linux;
 }
 
 }  // namespace
@@ -33,6 +33,8 @@ std::set<IpAddr> MulticastTable::named_sources(const IpAddr& addr, const Group& 
   for (const auto& [iface, filter] : group.filters)
     named.insert(filter.sources.begin(), filter.sources.end());
   for (const auto& [source, until] : group.seen) named.insert(source);
+  for (const auto& [source, route] : group.of_linux)
+    if (source != kAnySource) named.insert(source);
   for (const StaticMulticastRoute& route : static_)
     if (route.source != kAnySource && wire::contains(route.groups, addr))
       named.insert(route.source);
@@ -40,7 +42,8 @@ std::set<IpAddr> MulticastTable::named_sources(const IpAddr& addr, const Group& 
 }
 
 bool MulticastTable::is_named(const IpAddr& addr, const Group& group, const IpAddr& source) const {
-  return group.seen.contains(source) || election_.differs(addr, source) ||
+  return group.seen.contains(source) || group.of_linux.contains(source) ||
+         election_.differs(addr, source) ||
          std::ranges::any_of(
              group.filters,
              [&](const auto& w) { return std::ranges::binary_search(w.second.sources, source); }) ||
@@ -66,6 +69,14 @@ MulticastTable::Installed MulticastTable::entry_for(const IpAddr& addr, const Gr
       continue;
     for (const InterfaceId i : route.out) e.delivery.out |= bit(i);
     e.from_static = true;
+  }
+  auto of_linux = group.of_linux.find(source);
+  if (of_linux == group.of_linux.end()) of_linux = group.of_linux.find(kAnySource);
+  if (!e.from_static && of_linux != group.of_linux.end() && of_linux->second.in == in) {
+    e.delivery.out |= of_linux->second.out;
+    e.delivery.for_linux =
+        of_linux->second.elsewhere ? table::ForLinux::kAll : table::ForLinux::kSample;
+    e.from_linux = true;
   }
   if (is_router(in)) {
     for (const auto& [iface, filter] : group.filters) {
@@ -93,6 +104,8 @@ std::set<InterfaceId> MulticastTable::incoming_of(const IpAddr& addr, const Grou
   for (const auto& [iface, n] : group.listeners) incoming.insert(iface);
   for (const StaticMulticastRoute& route : static_)
     if (wire::contains(route.groups, addr)) incoming.insert(route.in);
+  for (const auto& [source, route] : group.of_linux)
+    if (route.in != table::kNoInterface) incoming.insert(route.in);
   if (!group.filters.empty())
     for (InterfaceId i = 0; i < kMaxInterfaces; ++i)
       if (is_router(i)) incoming.insert(i);
@@ -105,7 +118,8 @@ MulticastTable::Entries MulticastTable::wanted(const IpAddr& addr, const Group& 
   Entries entries;
   for (const InterfaceId in : incoming_of(addr, group)) {
     const Installed rest = entry_for(addr, group, in, kAnySource);
-    if (rest.delivery.local || rest.delivery.out != 0 || rest.delivery.stands_by)
+    if (rest.delivery.local || rest.delivery.out != 0 || rest.delivery.stands_by ||
+        rest.delivery.for_linux != table::ForLinux::kNone)
       entries.emplace(Key{in, kAnySource}, rest);
     for (const IpAddr& source : sources) {
       const Installed e = entry_for(addr, group, in, source);
@@ -155,12 +169,15 @@ void MulticastTable::refresh(const IpAddr& addr, TimePoint now) {
 }
 
 /// Like refresh(), when only `source` was named or forgotten, or its decisions have changed. A group
-/// may have thousands of sources.
-void MulticastTable::refresh_source(const IpAddr& addr, const IpAddr& source, TimePoint now) {
+/// may have thousands of sources. `also`: an interface on which its packets were expected before.
+void MulticastTable::refresh_source(const IpAddr& addr, const IpAddr& source, TimePoint now,
+                                    InterfaceId also) {
   const std::size_t before = entries_;
   Group& group = groups_[addr];
   const bool named = is_named(addr, group, source);
-  for (const InterfaceId in : incoming_of(addr, group)) {
+  std::set<InterfaceId> incoming = incoming_of(addr, group);
+  if (also != table::kNoInterface) incoming.insert(also);
+  for (const InterfaceId in : incoming) {
     const Installed rest = entry_for(addr, group, in, kAnySource);
     const Installed e = entry_for(addr, group, in, source);
     const auto old = group.installed.find({in, source});

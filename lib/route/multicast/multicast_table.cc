@@ -155,6 +155,47 @@ Status MulticastTable::remove_static(const StaticMulticastRoute& route, TimePoin
   return {};
 }
 
+Status MulticastTable::set_linux(const LinuxMulticastRoute& route, TimePoint now) {
+  if (!wire::is_multicast(route.group) || wire::is_link_scope_group(route.group))
+    return fail(Errc::kInvalidArgument, "{} is no group that routers forward",
+                to_string(route.group));
+  const bool any = route.source == kAnySource;
+  if (!any && (wire::is_multicast(route.source) || wire::is_any_address(route.source) ||
+               route.source.is_v4() != route.group.is_v4()))
+    return fail(Errc::kInvalidArgument, "{} cannot be a source of {}", to_string(route.source),
+                to_string(route.group));
+  LinuxMulticastRoute kept = route;
+  if (kept.in < kMaxInterfaces) kept.out &= ~bit(kept.in);
+  LinuxMulticastRoute& entry = groups_[route.group].of_linux[route.source];
+  const bool is_new = linux_routes_.insert({route.group, route.source}).second;
+  const LinuxMulticastRoute before = std::exchange(entry, kept);
+  if (!is_new && before == kept) return {};
+  any ? refresh(route.group, now) : refresh_source(route.group, route.source, now, before.in);
+  return {};
+}
+
+void MulticastTable::remove_linux(const IpAddr& group, const IpAddr& source, TimePoint now) {
+  if (linux_routes_.erase({group, source}) == 0) return;
+  auto& routes = groups_[group].of_linux;
+  const LinuxMulticastRoute before = routes[source];
+  routes.erase(source);
+  source == kAnySource ? refresh(group, now) : refresh_source(group, source, now, before.in);
+}
+
+void MulticastTable::sample_linux(std::size_t n) {
+  auto it = linux_routes_.upper_bound(sampled_);
+  for (std::size_t left = std::min(n, linux_routes_.size()); left > 0; --left, ++it) {
+    if (it == linux_routes_.end()) it = linux_routes_.begin();
+    sampled_ = *it;
+    const auto& [addr, source] = *it;
+    const Group& group = groups_[addr];
+    const auto installed = group.installed.find({group.of_linux.at(source).in, source});
+    if (installed != group.installed.end() &&
+        installed->second.delivery.for_linux == table::ForLinux::kSample)
+      sink_.set(installed->second.delivery);
+  }
+}
+
 void MulticastTable::set_filter(InterfaceId iface, const IpAddr& group, const GroupFilter& filter,
                                 TimePoint now) {
   if (iface >= kMaxInterfaces) return;
@@ -225,7 +266,8 @@ std::vector<MulticastEntryInfo> MulticastTable::rows(TimePoint now) const {
   rows.reserve(entries_);
   for (const auto& [addr, group] : groups_)
     for (const auto& [key, e] : group.installed)
-      rows.push_back({e.delivery, e.from_static, e.learned, e.left_to_other, now - e.since});
+      rows.push_back(
+          {e.delivery, e.from_static, e.from_linux, e.learned, e.left_to_other, now - e.since});
   return rows;
 }
 

@@ -48,10 +48,24 @@ struct StaticMulticastRoute {
   std::vector<table::InterfaceId> out{};
 };
 
+/// An entry of the multicast router of Linux, for packets to `group` from `source` (all zero: any
+/// without an entry of its own) that arrive on `in`. Packets that arrive elsewhere are not forwarded.
+/// Static routes for the same packets are preferred.
+struct LinuxMulticastRoute {
+  wire::IpAddr group;
+  wire::IpAddr source{};
+  table::InterfaceId in = table::kNoInterface;  ///< kNoInterface: one that the node does not have.
+  std::uint64_t out = 0;                        ///< Bit i: interface i.
+  bool elsewhere = false;  ///< Also to an interface that the node does not have.
+
+  friend bool operator==(const LinuxMulticastRoute&, const LinuxMulticastRoute&) = default;
+};
+
 /// One row of `show mroute`.
 struct MulticastEntryInfo {
   table::Delivery delivery;
   bool from_static = false;
+  bool from_linux = false;
   bool learned = false;  ///< Members were heard on the outgoing links.
   /// Bit i: interface i has members, and this node leaves it to another router to forward to it.
   std::uint64_t left_to_other = 0;
@@ -105,6 +119,15 @@ class MulticastTable {
   Status add_static(const StaticMulticastRoute& route, TimePoint now);
   Status remove_static(const StaticMulticastRoute& route, TimePoint now);
 
+  /// Adds an entry of Linux, or replaces the one with its group and source. kInvalidArgument: no group,
+  /// link scope, or no possible source.
+  Status set_linux(const LinuxMulticastRoute& route, TimePoint now);
+  void remove_linux(const wire::IpAddr& group, const wire::IpAddr& source, TimePoint now);
+  /// Linux gets a sample of the packets of so many of its entries. Repeated calls take turns.
+  void sample_linux(std::size_t n);
+  /// Number of entries of Linux.
+  [[nodiscard]] std::size_t linux_routes() const { return linux_routes_.size(); }
+
   /// Sets the router that forwards requested groups to the link, unless packet_heard() shows another
   /// (forwarder_election.h). None are forwarded from and to a link while it is unknown. Static
   /// multicast routes are not affected.
@@ -138,6 +161,7 @@ class MulticastTable {
   struct Installed {
     table::Delivery delivery;
     bool from_static = false;
+    bool from_linux = false;
     bool learned = false;
     std::uint64_t left_to_other = 0;
     TimePoint since{};
@@ -148,16 +172,19 @@ class MulticastTable {
   struct Group {
     std::map<table::InterfaceId, unsigned> listeners{};
     std::map<table::InterfaceId, GroupFilter> filters{};
-    std::map<wire::IpAddr, TimePoint> seen{};  ///< source, forgotten at
+    std::map<wire::IpAddr, TimePoint> seen{};                ///< source, forgotten at
+    std::map<wire::IpAddr, LinuxMulticastRoute> of_linux{};  ///< Key: source.
     Entries installed{};
 
     [[nodiscard]] bool idle() const {
-      return listeners.empty() && filters.empty() && seen.empty() && installed.empty();
+      return listeners.empty() && filters.empty() && seen.empty() && of_linux.empty() &&
+             installed.empty();
     }
   };
 
   void refresh(const wire::IpAddr& addr, TimePoint now);
-  void refresh_source(const wire::IpAddr& addr, const wire::IpAddr& source, TimePoint now);
+  void refresh_source(const wire::IpAddr& addr, const wire::IpAddr& source, TimePoint now,
+                      table::InterfaceId also = table::kNoInterface);
   void refresh_all(TimePoint now);
   void refresh_requested(bool v4, TimePoint now);
   [[nodiscard]] std::vector<ForwardedGroup> forwarded_to(table::InterfaceId iface, bool v4) const;
@@ -189,6 +216,9 @@ class MulticastTable {
   std::map<wire::IpAddr, Group> groups_;
   std::set<std::tuple<TimePoint, wire::IpAddr, wire::IpAddr>> forget_;  ///< when, group, source
   std::set<wire::IpAddr> refused_;  ///< Groups for which there was no room.
+  /// Group and source of all entries of Linux.
+  std::set<std::pair<wire::IpAddr, wire::IpAddr>> linux_routes_;
+  std::pair<wire::IpAddr, wire::IpAddr> sampled_{};  ///< The last one of sample_linux().
   std::size_t entries_ = 0;
   MulticastTableCounters counters_;
 };

@@ -444,5 +444,114 @@ TEST_F(MulticastTableTest, AnInterfaceThatGoesTakesAllWithIt) {
   EXPECT_EQ(t->entries(), 0U);
 }
 
+// Entries of the multicast router of Linux.
+
+class LinuxEntries : public MulticastTableTest {
+ protected:
+  void SetUp() override { t.emplace(MulticastTableConfig{}, sink); }
+  void set(const IpAddr& source, InterfaceId in, std::uint64_t to, bool elsewhere = false) {
+    ASSERT_TRUE(t->set_linux({kGroup, source, in, to, elsewhere}, now));
+  }
+  table::Delivery at(InterfaceId in, const IpAddr& source) {
+    return sink.lookup(in, kGroup, source);
+  }
+};
+
+TEST_F(LinuxEntries, P17_AreDeliveriesOfTheirInterface) {
+  set(a, 0, 0b111);
+  EXPECT_EQ(out(0, a), 0b110U) << "never back";
+  EXPECT_EQ(out(0, b), 0U);
+  EXPECT_EQ(out(1, a), 0U);
+  EXPECT_EQ(at(0, a).for_linux, table::ForLinux::kSample);
+  EXPECT_EQ(at(0, a).from_reverse_path, 0U) << "the daemon knows the way";
+  set(a, 0, 0b010, true);
+  EXPECT_EQ(out(0, a), 0b010U);
+  EXPECT_EQ(at(0, a).for_linux, table::ForLinux::kAll);
+  set(a, 1, 0b100);
+  EXPECT_EQ(out(0, a), 0U);
+  EXPECT_EQ(out(1, a), 0b100U);
+  EXPECT_EQ(sink.entries.size(), 1U) << "nothing is left where it was";
+  t->remove_linux(kGroup, a, now);
+  EXPECT_TRUE(sink.entries.empty());
+  EXPECT_EQ(t->linux_routes(), 0U);
+  t->remove_linux(kGroup, a, now);
+}
+
+TEST_F(LinuxEntries, P17_PrunedEntryStays) {
+  set(a, 0, 0);
+  EXPECT_EQ(sink.entries.size(), 1U) << "its packets are not unknown to Linux";
+  EXPECT_EQ(at(0, a).for_linux, table::ForLinux::kSample);
+}
+
+/// Otherwise packets by the shared tree would be forwarded beside those by the shortest path.
+TEST_F(LinuxEntries, P17_SourceWithItsOwnEntryDoesNotUseTheSharedOne) {
+  set(kAny, 0, 0b100, true);
+  EXPECT_EQ(out(0, a), 0b100U);
+  set(a, 1, 0b100);
+  EXPECT_EQ(out(0, a), 0U);
+  EXPECT_EQ(at(0, a).for_linux, table::ForLinux::kNone);
+  EXPECT_EQ(out(1, a), 0b100U);
+  EXPECT_EQ(out(0, b), 0b100U);
+  // Registers arrive on no interface of the node.
+  set(a, table::kNoInterface, 0b100);
+  EXPECT_EQ(out(0, a), 0U);
+  EXPECT_EQ(out(1, a), 0U);
+  t->remove_linux(kGroup, a, now);
+  EXPECT_EQ(out(0, a), 0b100U);
+  t->remove_linux(kGroup, kAny, now);
+  EXPECT_TRUE(sink.entries.empty());
+}
+
+TEST_F(LinuxEntries, P17_StaticRoutesArePreferred) {
+  set(a, 0, 0b100);
+  ASSERT_TRUE(add("239.1.0.0/16", kAny, 0, {1}));
+  EXPECT_EQ(out(0, a), 0b010U);
+  EXPECT_EQ(at(0, a).for_linux, table::ForLinux::kNone);
+  const auto rows = t->rows(now);
+  ASSERT_FALSE(rows.empty());
+  EXPECT_TRUE(rows[0].from_static);
+  EXPECT_FALSE(rows[0].from_linux);
+  ASSERT_TRUE(t->remove_static({*wire::parse_prefix("239.1.0.0/16"), kAny, 0, {1}}, now));
+  EXPECT_EQ(out(0, a), 0b100U);
+  EXPECT_TRUE(t->rows(now)[0].from_linux);
+}
+
+TEST_F(LinuxEntries, P17_ImpossibleOnesAreRefused) {
+  EXPECT_FALSE(t->set_linux({ip("224.0.0.5"), a, 0, 0b10, false}, now));
+  EXPECT_FALSE(t->set_linux({ip("10.0.0.1"), a, 0, 0b10, false}, now));
+  EXPECT_FALSE(t->set_linux({kGroup, ip("fd00::1"), 0, 0b10, false}, now));
+  EXPECT_FALSE(t->set_linux({kGroup, ip("239.0.0.1"), 0, 0b10, false}, now));
+  EXPECT_EQ(t->linux_routes(), 0U);
+  EXPECT_TRUE(sink.entries.empty());
+}
+
+TEST_F(LinuxEntries, P17_SamplesTakeTurns) {
+  set(a, 0, 0b010);
+  set(b, 0, 0b100);
+  set(kAny, 0, 0b100, true);  // all packets go to Linux
+  std::size_t writes = sink.writes;
+  t->sample_linux(1);
+  t->sample_linux(1);
+  t->sample_linux(1);
+  EXPECT_EQ(sink.writes, writes + 2);
+  writes = sink.writes;
+  t->sample_linux(100);
+  EXPECT_EQ(sink.writes, writes + 2);
+  t->remove_linux(kGroup, a, now);
+  t->remove_linux(kGroup, b, now);
+  t->remove_linux(kGroup, kAny, now);
+  t->sample_linux(100);
+}
+
+TEST_F(LinuxEntries, P17_TableHasItsLimit) {
+  t.emplace(MulticastTableConfig{.max_entries = 1}, sink);
+  set(a, 0, 0b010);
+  set(b, 0, 0b010);
+  EXPECT_EQ(t->entries(), 1U);
+  EXPECT_EQ(t->counters().entries_refused, 1U);
+  t->remove_linux(kGroup, a, now);
+  EXPECT_EQ(out(0, b), 0b010U) << "it uses the room";
+}
+
 }  // namespace
 }  // namespace ipoib::route
