@@ -267,6 +267,46 @@ std::optional<KernelNextHop> read_kernel_next_hop(const nlmsghdr& message) {
   return object;
 }
 
+bool is_multicast_route(const nlmsghdr& message) {
+  const auto info = read_as<rtmsg>(payload_of(message));
+  return info && (info->rtm_family == RTNL_FAMILY_IPMR || info->rtm_family == RTNL_FAMILY_IP6MR);
+}
+
+std::optional<KernelMulticastRoute> read_kernel_multicast_route(const nlmsghdr& message) {
+  const Octets octets = payload_of(message);
+  const auto info = read_as<rtmsg>(octets);
+  if (!info || !is_multicast_route(message) || info->rtm_type != RTN_MULTICAST ||
+      (info->rtm_flags & RTNH_F_UNRESOLVED) != 0)
+    return std::nullopt;
+  const int family = info->rtm_family == RTNL_FAMILY_IPMR ? AF_INET : AF_INET6;
+  KernelMulticastRoute route;
+  route.table = info->rtm_table;
+  std::optional<wire::IpAddr> group, source;
+  const auto read_out = [&route](const rtnexthop& header, Octets) {
+    route.out.push_back(header.rtnh_ifindex);
+    return true;
+  };
+  const bool whole =
+      read_attributes(octets, sizeof *info, [&](unsigned type, Octets value) -> bool {
+        switch (type) {
+          case RTA_DST: return assign_ip(group, family, value);
+          case RTA_SRC: return assign_ip(source, family, value);
+          case RTA_TABLE: return assign(route.table, value);
+          case RTA_IIF: return assign(route.in, value);
+          case RTA_MULTIPATH: return read_records<rtnexthop>(value, read_out);
+          default: return true;
+        }
+      });
+  if (!whole || !group || !fits(family, *group) || !wire::is_multicast(*group) || route.in < 0)
+    return std::nullopt;
+  if (source && !fits(family, *source)) return std::nullopt;
+  route.group = *group;
+  if (source && *source != wire::IpAddr::v4(0)) route.source = *source;
+  std::sort(route.out.begin(), route.out.end());
+  route.out.erase(std::unique(route.out.begin(), route.out.end()), route.out.end());
+  return route;
+}
+
 std::optional<KernelRouteMessage> read_kernel_route(const nlmsghdr& message) {
   const Octets octets = payload_of(message);
   const auto info = read_as<rtmsg>(octets);

@@ -83,6 +83,17 @@ struct KernelRouteMessage {
   KernelHops hops;
 };
 
+/// An entry of the kernel's multicast router.
+struct KernelMulticastRoute {
+  wire::IpAddr group;
+  wire::IpAddr source;  ///< All zero: any.
+  std::uint32_t table = 0;
+  std::int32_t in = 0;            ///< Index of the link; 0: it is gone.
+  std::vector<std::int32_t> out;  ///< Different ones, in ascending order.
+
+  friend bool operator==(const KernelMulticastRoute&, const KernelMulticastRoute&) = default;
+};
+
 struct KernelNextHop {
   struct Member {
     std::uint32_t id = 0;
@@ -113,6 +124,11 @@ struct KernelAddressMessage {
 [[nodiscard]] std::optional<KernelLink> read_kernel_link(const nlmsghdr& message);
 [[nodiscard]] std::optional<KernelAddressMessage> read_kernel_address(const nlmsghdr& message);
 [[nodiscard]] std::optional<KernelNextHop> read_kernel_next_hop(const nlmsghdr& message);
+/// True: read_kernel_multicast_route() reads the message, and not read_kernel_route().
+[[nodiscard]] bool is_multicast_route(const nlmsghdr& message);
+/// An entry that no daemon has answered yet gives nothing, too.
+[[nodiscard]] std::optional<KernelMulticastRoute> read_kernel_multicast_route(
+    const nlmsghdr& message);
 /// Routes for one TOS or from one source, entries of a cache, and IPv6 routes to mapped IPv4
 /// addresses give nothing, too. A route of type `throw` is unreachable, because there is no second
 /// table. Groups and link-local networks are silent.

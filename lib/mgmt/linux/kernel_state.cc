@@ -16,15 +16,20 @@ namespace ipoib::mgmt {
 
 static_assert(KernelState::kMainTable == RT_TABLE_MAIN);
 
-kernel::NetlinkSubscription KernelState::subscription() {
+kernel::NetlinkSubscription KernelState::subscription(bool multicast) {
   // Routes need next-hop objects, and both need links.
-  return {{RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_NEXTHOP,
-           RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE},
-          {{RTM_GETLINK, AF_UNSPEC, sizeof(ifinfomsg)},
-           {RTM_GETADDR, AF_UNSPEC, sizeof(ifaddrmsg)},
-           {RTM_GETNEXTHOP, AF_UNSPEC, sizeof(nhmsg)},
-           {RTM_GETROUTE, AF_INET, sizeof(rtmsg)},
-           {RTM_GETROUTE, AF_INET6, sizeof(rtmsg)}}};
+  kernel::NetlinkSubscription all{{RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR,
+                                   RTNLGRP_NEXTHOP, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE},
+                                  {{RTM_GETLINK, AF_UNSPEC, sizeof(ifinfomsg)},
+                                   {RTM_GETADDR, AF_UNSPEC, sizeof(ifaddrmsg)},
+                                   {RTM_GETNEXTHOP, AF_UNSPEC, sizeof(nhmsg)},
+                                   {RTM_GETROUTE, AF_INET, sizeof(rtmsg)},
+                                   {RTM_GETROUTE, AF_INET6, sizeof(rtmsg)}}};
+  if (!multicast) return all;
+  all.groups.insert(all.groups.end(), {RTNLGRP_IPV4_MROUTE, RTNLGRP_IPV6_MROUTE});
+  all.dumps.push_back({RTM_GETROUTE, RTNL_FAMILY_IPMR, sizeof(rtmsg)});
+  all.dumps.push_back({RTM_GETROUTE, RTNL_FAMILY_IP6MR, sizeof(rtmsg)});
+  return all;
 }
 
 void KernelState::on_snapshot_begin() {
@@ -37,6 +42,7 @@ void KernelState::on_snapshot_begin() {
   if (follow_ == Routes::kFrozen) return;
   paths_.begin_snapshot();
   routes_.begin_snapshot();
+  multicast_.begin_snapshot();
 }
 
 void KernelState::on_loss() {
@@ -84,6 +90,7 @@ void KernelState::thaw_routes() {
 void KernelState::take_doubt() {
   if (paths_.take_doubt()) doubt_ = true;
   if (routes_.take_doubt()) doubt_ = true;
+  if (multicast_.take_doubt()) doubt_ = true;
 }
 
 void KernelState::on_snapshot_end() {
@@ -105,6 +112,7 @@ void KernelState::on_snapshot_end() {
   follow_ = Routes::kFollowed;
   paths_.end_snapshot();
   routes_.end_snapshot();
+  multicast_.end_snapshot();
   take_doubt();
   advance();
 }
@@ -195,6 +203,10 @@ void KernelState::read_next_hop(const nlmsghdr& message, bool exists) {
 }
 
 void KernelState::read_route(const nlmsghdr& message, bool exists) {
+  if (is_multicast_route(message)) {
+    if (!multicast_.on_message(message, exists)) ++ignored_;
+    return;
+  }
   const auto route = read_kernel_route(message);
   if (!route || route->table != table_) {
     ++ignored_;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lib/linux/netlink_reader.h"
+#include "lib/mgmt/linux/kernel_multicast_routes.h"
 #include "lib/mgmt/linux/kernel_paths.h"
 #include "lib/mgmt/linux/kernel_routes.h"
 #include "lib/mgmt/linux/kernel_state_sink.h"
@@ -25,10 +26,11 @@ class KernelState final : public kernel::NetlinkSink {
   /// Keeps a reference to `sink`. `table`: the routes that count. `seed` is for hashes of what
   /// others choose.
   KernelState(KernelStateSink& sink, std::uint32_t table, std::uint64_t seed)
-      : sink_{sink}, table_{table}, routes_{paths_, sink, seed} {}
+      : sink_{sink}, table_{table}, routes_{paths_, sink, seed}, multicast_{sink} {}
 
-  /// Needs Linux 5.3, which has next-hop objects.
-  [[nodiscard]] static kernel::NetlinkSubscription subscription();
+  /// Needs Linux 5.3, which has next-hop objects. `multicast`: with the entries of the multicast
+  /// router, whose families the kernel must have.
+  [[nodiscard]] static kernel::NetlinkSubscription subscription(bool multicast = false);
 
   void on_snapshot_begin() override;
   /// Messages about other objects, and damaged ones, are ignored. Reports what the message itself
@@ -51,6 +53,7 @@ class KernelState final : public kernel::NetlinkSink {
 
   [[nodiscard]] const KernelRoutes& routes() const { return routes_; }
   [[nodiscard]] const KernelPaths& paths() const { return paths_; }
+  [[nodiscard]] const KernelMulticastRoutes& multicast() const { return multicast_; }
   /// Number of messages that were damaged, or not about what this class knows.
   [[nodiscard]] std::uint64_t ignored() const { return ignored_; }
 
@@ -73,6 +76,7 @@ class KernelState final : public kernel::NetlinkSink {
   std::uint32_t table_;
   KernelPaths paths_;
   KernelRoutes routes_;
+  KernelMulticastRoutes multicast_;
   std::map<std::int32_t, KernelLink> links_;
   std::set<AddressKey> addresses_;
   std::set<std::int32_t> listed_links_;  ///< Seen since the begin of the snapshot.

@@ -31,6 +31,10 @@ class KernelStateSink {
   /// Adds the route, or replaces the one with this prefix and metric.
   virtual void route_set(const KernelRouteEntry& route) = 0;
   virtual void route_removed(const wire::IpPrefix& to, std::uint32_t metric) = 0;
+  /// Adds the entry of the kernel's multicast router, or replaces the one with this group and source.
+  virtual void multicast_route_set(const KernelMulticastRoute& /*route*/) {}
+  virtual void multicast_route_removed(const wire::IpAddr& /*group*/,
+                                       const wire::IpAddr& /*source*/) {}
   /// All that the kernel had at a snapshot is reported, and what it did not have is removed.
   virtual void in_step() = 0;
 };
