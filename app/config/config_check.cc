@@ -245,11 +245,18 @@ void check_query_times(const Placed<E>& entry, Report& report) {
 template <class E>
 void check_mirror(const Placed<E>& entry, const Draft& draft, Report& report) {
   constexpr std::size_t kLongest = IFNAMSIZ - 1;
-  if (!entry.value.ip.mirror.value_or(draft.node.linux_plane.mirror)) return;
+  if (!entry.value.ip.mirrored(draft.node.linux_plane)) return;
   if (entry.value.name.size() > kLongest)
     report.error(entry.table->source(),
                  fmt::format("{}: invalid name {}, allowed with mirror: 1-{} characters",
                              entry.path, quote(entry.value.name), kLongest));
+  if (entry.value.ip.multicast_router &&
+      entry.value.ip.linux_routes_multicast(draft.node.linux_plane))
+    report.error(
+        entry.at("multicast-router"),
+        fmt::format("{}.multicast-router: value true is not allowed on a mirrored interface "
+                    "with linux.multicast-routes",
+                    entry.path));
 }
 
 void check_links(const Draft& draft, Report& report) {

@@ -857,6 +857,15 @@ Section<NodeConfig> linux_section() {
               Integer{1, std::numeric_limits<std::uint32_t>::max()},
               "Routing table of Linux with these routes; 254 is the main table."),
           row<E>(
+              "multicast-routes", [](auto& c) -> auto& { return c.linux_plane.multicast_routes; },
+              Boolean{},
+              "Linux is the multicast router on mirrored interfaces: a daemon there, such as pimd "
+              "of "
+              "FRR, speaks PIM, IGMP and MLD, and the node forwards by the entries that it gives "
+              "to "
+              "Linux. Configured multicast routes are preferred. multicast-router is for other "
+              "interfaces."),
+          row<E>(
               "echo-reply", [](auto& c) -> auto& { return c.linux_plane.echo; },
               OneOf<bool>{{{"node", false}, {"linux", true}}},
               "Who answers pings to addresses of the node on mirrored interfaces."),

@@ -494,6 +494,8 @@ Json to_json(const mgmt::LinuxInfo& plane) {
           {"snapshots", plane.snapshots},
           {"routes", plane.routes},
           {"routes_refused", plane.routes_refused},
+          {"multicast_routes", plane.multicast_routes},
+          {"multicast_routes_refused", plane.multicast_routes_refused},
           {"mirrors", std::move(mirrors)}};
 }
 

@@ -72,10 +72,11 @@ struct SubnetConfig {
 struct LinuxConfig {
   bool mirror = false;  ///< Default of the interfaces.
   std::optional<std::string>
-      network_namespace;      ///< The one of the mirrors; none: that of the process.
-  bool routes = true;         ///< Its routes through mirrors are routes of the node.
-  std::uint32_t table = 254;  ///< Routing table of Linux; 254: main.
-  bool echo = false;          ///< It answers pings to the node, which it otherwise does itself.
+      network_namespace;          ///< The one of the mirrors; none: that of the process.
+  bool routes = true;             ///< Its routes through mirrors are routes of the node.
+  std::uint32_t table = 254;      ///< Routing table of Linux; 254: main.
+  bool echo = false;              ///< It answers pings to the node, which it otherwise does itself.
+  bool multicast_routes = false;  ///< It is the multicast router on mirrored interfaces.
   /// At the end of the process: time between the begin of a drain and the end of the interfaces.
   Duration drain_time = Duration::zero();
   /// After a drain: time for which the node keeps the routes that Linux had before it.
@@ -87,9 +88,15 @@ struct IpConfig {
   link::Ip6Config ip6;
   fwd::SourceCheck source_check = fwd::SourceCheck::kOff;
   fwd::DirectedBroadcast directed_broadcast = fwd::DirectedBroadcast::kOff;
-  bool ask_rarp = false;             ///< RARP request for an own IPv4 address.
-  unsigned rarp_prefix_len = 24;     ///< Prefix length of that address.
-  std::optional<bool> mirror;        ///< None: LinuxConfig::mirror.
+  bool ask_rarp = false;          ///< RARP request for an own IPv4 address.
+  unsigned rarp_prefix_len = 24;  ///< Prefix length of that address.
+  std::optional<bool> mirror;     ///< None: LinuxConfig::mirror.
+  [[nodiscard]] bool mirrored(const LinuxConfig& plane) const {
+    return mirror.value_or(plane.mirror);
+  }
+  [[nodiscard]] bool linux_routes_multicast(const LinuxConfig& plane) const {
+    return plane.multicast_routes && mirrored(plane);
+  }
   std::vector<wire::IpAddr> groups;  ///< Multicast groups that this node listens to.
   bool multicast_router = false;     ///< Forwards the groups that hosts want here from other such
                                      ///< interfaces.

@@ -246,11 +246,13 @@ inline constexpr std::array<std::string_view, 3> kDrainNames = {"off", "draining
 /// Linux as the control plane.
 struct LinuxInfo {
   Drain drain = Drain::kOff;
-  std::string network_namespace;     ///< Empty: that of the process.
-  bool in_step = false;              ///< The state of Linux is known, and its changes are heard.
-  std::uint64_t snapshots = 0;       ///< Times that all of its state was read.
-  std::uint64_t routes = 0;          ///< Routes of Linux that are in the node's table.
-  std::uint64_t routes_refused = 0;  ///< Changes of routes that the table did not take.
+  std::string network_namespace;       ///< Empty: that of the process.
+  bool in_step = false;                ///< The state of Linux is known, and its changes are heard.
+  std::uint64_t snapshots = 0;         ///< Times that all of its state was read.
+  std::uint64_t routes = 0;            ///< Routes of Linux that are in the node's table.
+  std::uint64_t routes_refused = 0;    ///< Changes of routes that the table did not take.
+  std::uint64_t multicast_routes = 0;  ///< Entries of the multicast router of Linux.
+  std::uint64_t multicast_routes_refused = 0;  ///< Times that there was no room for one.
   struct MirrorRow {
     std::string iface;
     std::int32_t ifindex = 0;  ///< Index in Linux; 0: the mirror does not exist now.

@@ -114,6 +114,7 @@ void LinuxPlane::lose(Place& place) {
   place.enabled = true;
   stop_or_start(place, true);
   place.again = now_ + kRetryInterval;
+  multicast_.mirrors_changed(now_);
 }
 
 void LinuxPlane::receive(Place& place) {
@@ -125,7 +126,11 @@ void LinuxPlane::receive(Place& place) {
       case Mirror::Sent::kPacket: send(place, packet); break;
       case Mirror::Sent::kMembership:
         next_groups_ = std::min(next_groups_, now_ + kGroupDelay);
-        [[fallthrough]];
+        if (config_.multicast_routes)
+          send(place, packet);
+        else
+          drop(place, Drop::kLinuxRefused);
+        break;
       case Mirror::Sent::kFrame: send_frame(place, packet); break;
       case Mirror::Sent::kRefused: drop(place, Drop::kLinuxRefused); break;
       case Mirror::Sent::kGone: return lose(place);
@@ -143,6 +148,7 @@ void LinuxPlane::send(const Place& place, std::span<const std::byte> packet) {
            parts_.routes.interface_of(to) == place.request.iface;
   };
   if (parts_.interfaces.has(to)) return drop(place, Drop::kLocalFromSelf);
+  if (wire::is_multicast(to) && multicast_.is_copy(packet)) return drop(place, Drop::kLinuxCopy);
   parts_.injector.send_of_linux(packet, slot, of_interface());
 }
 
@@ -156,8 +162,8 @@ void LinuxPlane::drop(const Place& place, Drop reason) {
 }
 
 Status LinuxPlane::listen() {
-  auto opened =
-      kernel::NetlinkListener::open(KernelState::subscription(), network_namespace(), state_, now_);
+  auto opened = kernel::NetlinkListener::open(KernelState::subscription(config_.multicast_routes),
+                                              network_namespace(), state_, now_);
   if (!opened) return tl::make_unexpected(opened.error());
   Status watched = parts_.events.watch((*opened)->fd(), EPOLLIN, [this](std::uint32_t) {
     now_ = parts_.clock.now();
@@ -233,6 +239,7 @@ void LinuxPlane::advance(TimePoint now) {
   next_retry_ = now + kRetryInterval;
   for (Place& place : places_) retry_addresses(place);
   retry_routes();
+  multicast_.tick(now);
 }
 
 std::optional<TimePoint> LinuxPlane::next_deadline() const {
@@ -424,6 +431,20 @@ void LinuxPlane::route_removed(const wire::IpPrefix& to, std::uint32_t metric) {
   parts_.routes.remove_kernel(to, metric);
 }
 
+std::optional<table::InterfaceId> LinuxPlane::interface_of(std::int32_t ifindex) {
+  const Place* const place = find(ifindex);
+  return place != nullptr ? std::optional{place->request.iface} : std::nullopt;
+}
+
+void LinuxPlane::multicast_route_set(const KernelMulticastRoute& route) {
+  report("multicast route of Linux to " + wire::to_string(route.group),
+         multicast_.set(route, now_));
+}
+
+void LinuxPlane::multicast_route_removed(const wire::IpAddr& group, const wire::IpAddr& source) {
+  multicast_.remove(group, source, now_);
+}
+
 void LinuxPlane::in_step() {
   if (std::exchange(in_step_, true)) return;
   log(LogArea::kMgmt, LogLevel::kNotice, "the state of Linux is known");
@@ -438,6 +459,8 @@ LinuxInfo LinuxPlane::info() const {
   info.snapshots = listener_ ? listener_->reader().snapshots() : 0;
   info.routes = parts_.routes.in_effect()[static_cast<std::size_t>(route::RouteKind::kKernel)];
   info.routes_refused = routes_refused_;
+  info.multicast_routes = state_.multicast().size();
+  info.multicast_routes_refused = state_.multicast().refused();
   for (const Place& place : places_) {
     LinuxInfo::MirrorRow row;
     row.iface = slot_of(place).control->name();

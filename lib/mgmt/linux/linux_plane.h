@@ -20,6 +20,7 @@
 #include "lib/linux/netlink_requests.h"
 #include "lib/mgmt/linux/joined_groups.h"
 #include "lib/mgmt/linux/kernel_state.h"
+#include "lib/mgmt/linux/linux_multicast.h"
 #include "lib/mgmt/linux/mirror.h"
 #include "lib/mgmt/node/node_clock.h"
 #include "lib/mgmt/node_config.h"
@@ -47,6 +48,7 @@ class LinuxPlane final : private KernelStateSink {
   struct Parts {
     InterfaceTable& interfaces;
     route::RouteTable& routes;
+    route::MulticastTable& multicast;
     Injector& injector;
     WorkerSet& workers;
     EventLoop& events;
@@ -54,7 +56,11 @@ class LinuxPlane final : private KernelStateSink {
   };
 
   LinuxPlane(const LinuxConfig& config, const Parts& parts)
-      : config_{config}, parts_{parts}, state_{*this, config.table, secret_seed()} {}
+      : config_{config},
+        parts_{parts},
+        state_{*this, config.table, secret_seed()},
+        multicast_{parts.interfaces, parts.multicast,
+                   [this](std::int32_t ifindex) { return interface_of(ifindex); }} {}
   ~LinuxPlane() override;
 
   /// Makes the mirrors and begins to read the state of Linux. Errors: those of Mirror::create() and
@@ -99,6 +105,8 @@ class LinuxPlane final : private KernelStateSink {
   void address_removed(std::int32_t ifindex, const KernelAddress& address) override;
   void route_set(const KernelRouteEntry& route) override;
   void route_removed(const wire::IpPrefix& to, std::uint32_t metric) override;
+  void multicast_route_set(const KernelMulticastRoute& route) override;
+  void multicast_route_removed(const wire::IpAddr& group, const wire::IpAddr& source) override;
   void in_step() override;
 
   Status make(Place& place);
@@ -119,6 +127,7 @@ class LinuxPlane final : private KernelStateSink {
   void update_groups();
   Status set_route(const KernelRouteEntry& entry);
   [[nodiscard]] Place* find(std::int32_t ifindex);
+  [[nodiscard]] std::optional<table::InterfaceId> interface_of(std::int32_t ifindex);
   [[nodiscard]] std::string network_namespace() const {
     return config_.network_namespace.value_or("");
   }
@@ -133,6 +142,7 @@ class LinuxPlane final : private KernelStateSink {
   std::unique_ptr<kernel::NetlinkRequests> requests_;
   std::vector<Place> places_;
   KernelState state_;
+  LinuxMulticast multicast_;
   bool more_ = false;  ///< KernelState::advance() has more to report.
   std::unique_ptr<kernel::NetlinkListener> listener_;  ///< Null: closed until `listen_again_`.
   std::optional<JoinedGroups> joined_;

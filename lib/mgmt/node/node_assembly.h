@@ -27,8 +27,8 @@ struct NodeAssembly {
   TestTrafficImpl traffic{*parts};
   Capture capture;
   LinuxPlane linux_plane{parts->config.linux_plane,
-                         {parts->interfaces, *parts->routes, *parts->injector, parts->workers,
-                          parts->loop->events(), parts->clock}};
+                         {parts->interfaces, *parts->routes, parts->multicast->router().table(),
+                          *parts->injector, parts->workers, parts->loop->events(), parts->clock}};
   NodeViewImpl view{*parts, stats, traffic, capture, linux_plane};
   PacketTrace trace{parts->workers, parts->interfaces, *parts->routes, *parts->retirement,
                     parts->clock.tsc};

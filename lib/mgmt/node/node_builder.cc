@@ -143,6 +143,8 @@ Status add_groups(NodeParts& parts) {
     InterfaceSlot& slot = *parts.interfaces.find(name);
     if (ip.multicast_router)
       if (auto s = parts.multicast->add_router(slot, ip, parts.now()); !s) return s;
+    if (ip.linux_routes_multicast(parts.config.linux_plane))
+      parts.multicast->set_linux_router(slot.control->id());
     for (const wire::IpAddr& group : ip.groups)
       if (auto s = slot.control->join_group(group, parts.now()); !s) return s;
     return {};
@@ -212,15 +214,16 @@ Status open_linux(NodeAssembly& node) {
   const LinuxConfig& config = parts.config.linux_plane;
   std::vector<MirrorRequest> requests;
   for (std::size_t i = 0; i < parts.ports.size(); ++i)
-    if (parts.config.ports[i].ip.mirror.value_or(config.mirror)) {
+    if (parts.config.ports[i].ip.mirrored(config)) {
       EthDevice& device = parts.ports[i]->device();
       requests.push_back({parts.ports[i]->config().id, device.mac(), true});
       device.groups().join_lldp();
     }
   for (std::size_t i = 0; i < parts.links.size(); ++i)
-    if (parts.config.links[i].ip.mirror.value_or(config.mirror))
+    if (parts.config.links[i].ip.mirrored(config))
       requests.push_back({parts.links[i]->config().id, mac_of(parts.links[i]->port().guid), false});
   parts.punt->let_linux_answer(config.echo);
+  parts.punt->let_linux_route_multicast(config.multicast_routes);
   return requests.empty() ? Status{} : node.linux_plane.open(requests, node.control);
 }
 
@@ -547,7 +550,8 @@ Status NodeBuilder::create_links() {
     config.connected = connection_config(l);
     config.group.send_only = l.send_only;
     config.group.flood_absent = l.flood_absent;
-    config.group.multicast_router = l.ip.multicast_router;
+    config.group.multicast_router =
+        l.ip.multicast_router || l.ip.linux_routes_multicast(parts_.config.linux_plane);
     config.group.max_groups = l.ip.max_groups;
     if (l.create_broadcast) config.create_broadcast = broadcast_attributes(l.broadcast, l.scope);
     config.rarp = rarp_config(parts_.config, l, link::make_dialect(config)->format().kind);

@@ -222,9 +222,12 @@ void NodeRunner::publish_interfaces() {
             control.state() == link::State::kStopping || control.state() == link::State::kStopped);
     publish(entry.mirrored, slot->mirror != nullptr);
     publish(entry.multicast_router, parts_.multicast->routes_from(control.id()));
+    publish(entry.linux_multicast, parts_.multicast->linux_routes_from(control.id()));
   }
   for (const auto& p : parts_.ports)
-    if (parts_.multicast->routes_from(p->config().id)) p->device().groups().join_all();
+    if (parts_.multicast->routes_from(p->config().id) ||
+        parts_.multicast->linux_routes_from(p->config().id))
+      p->device().groups().join_all();
   for (const auto& l : parts_.links) {
     fwd::InterfaceEntry& entry = parts_.tables.entries[l->config().id];
     publish(entry.max_segments, l->hca().hca->capabilities().max_segments);

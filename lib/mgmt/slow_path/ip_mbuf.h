@@ -29,6 +29,11 @@ inline wire::IpAddr destination_of(const rte_mbuf* m) {
 }
 
 /// Octets from a whole IP header on.
+inline wire::IpAddr source_of(std::span<const std::byte> packet) {
+  const auto v4 = *wire::read<wire::Ipv4Hdr>(packet);
+  return v4.version() == 4 ? wire::IpAddr::v4(v4.src.host())
+                           : wire::read<wire::Ipv6Hdr>(packet)->src;
+}
 inline wire::IpAddr destination_of(std::span<const std::byte> packet) {
   const auto v4 = *wire::read<wire::Ipv4Hdr>(packet);
   return v4.version() == 4 ? wire::IpAddr::v4(v4.dst.host())

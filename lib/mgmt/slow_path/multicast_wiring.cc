@@ -11,6 +11,7 @@ namespace ipoib::mgmt {
 namespace {
 
 std::string_view origin_of(const route::MulticastEntryInfo& row) {
+  if (row.from_linux) return "linux";
   if (row.from_static) return row.learned ? "static, learned" : "static";
   return row.learned ? "learned" : "";
 }

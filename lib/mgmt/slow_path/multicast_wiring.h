@@ -33,6 +33,15 @@ class MulticastWiring final : private route::MulticastSender, private route::Del
     return iface < table::kMaxMulticastInterfaces && (incoming_ >> iface & 1) != 0;
   }
 
+  /// Linux routes the packets to groups that arrive on the interface, and no add_router() does. Call
+  /// before the interface starts.
+  void set_linux_router(table::InterfaceId iface) {
+    if (iface < table::kMaxMulticastInterfaces) of_linux_ |= std::uint64_t{1} << iface;
+  }
+  [[nodiscard]] bool linux_routes_from(table::InterfaceId iface) const {
+    return iface < table::kMaxMulticastInterfaces && (of_linux_ >> iface & 1) != 0;
+  }
+
   /// Forgets the members on links that went down, and reports this node's groups on links that came
   /// up.
   void update_state(TimePoint now);
@@ -59,6 +68,7 @@ class MulticastWiring final : private route::MulticastSender, private route::Del
   std::vector<table::InterfaceId> routers_;  ///< Interfaces of add_router().
   std::vector<bool> up_;                     ///< State of interface i, as router_ knows it.
   std::uint64_t incoming_ = 0;               ///< Bit i: routes_from(i).
+  std::uint64_t of_linux_ = 0;               ///< Bit i: linux_routes_from(i).
 };
 
 }  // namespace ipoib::mgmt

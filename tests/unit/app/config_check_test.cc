@@ -74,6 +74,12 @@ const std::vector<Case> kCases = {
      {"t.toml:16:1: port.sixteen-octets-p: invalid name \"sixteen-octets-p\", allowed with mirror: "
       "1-15 characters",
       "t.toml:25:9: linux.table: invalid value 0, allowed: integer 1-4294967295"}},
+    {"two_multicast_routers",
+     "[port.p1]\ndevice = \"d1\"\nmulticast-router = true\n"
+     "[port.p2]\ndevice = \"d2\"\nmulticast-router = true\nmirror = false\n"
+     "[linux]\nmirror = true\nmulticast-routes = true\n",
+     {"t.toml:18:20: port.p1.multicast-router: value true is not allowed on a mirrored interface "
+      "with linux.multicast-routes"}},
     {"route_table_limits",
      "[route-table]\nmax-prefixes = 63\nmax-prefixes6 = 2097153\nmax-networks = 131073\n",
      {"t.toml:17:16: route-table.max-prefixes: invalid value 63, allowed: integer 64-2097152",

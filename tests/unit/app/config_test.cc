@@ -139,6 +139,7 @@ mirror = true
 namespace = "ipoib"
 routes = false
 table = 4294967295
+multicast-routes = true
 echo-reply = "linux"
 drain-time = 12.5
 drain-hold = 90
@@ -222,6 +223,7 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_EQ(link.ip.mirror, false);
   EXPECT_FALSE(c.ports.at(1).ip.mirror.has_value());
   EXPECT_TRUE(c.linux_plane.mirror);
+  EXPECT_TRUE(c.linux_plane.multicast_routes);
   EXPECT_EQ(c.linux_plane.network_namespace, "ipoib");
   EXPECT_FALSE(c.linux_plane.routes);
   EXPECT_EQ(c.linux_plane.table, 0xffff'ffffU);

@@ -5,14 +5,17 @@
 
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
+#include <linux/mroute.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "lib/linux/network_namespace.h"
@@ -69,12 +72,16 @@ struct LinuxPlaneTest : NodeFixture {
     return ask<bool>(node,
                      [on](const NodeFaces& n) { return n.control.set_draining(on).has_value(); });
   }
-  static bool ready(const NodeFaces& node) {
-    return eventually([&node] {
+  [[nodiscard]] bool ready(const NodeFaces& node) const {
+    const auto has_carrier = [&node] {
       const LinuxInfo i = info(node);
       return i.in_step && std::all_of(i.mirrors.begin(), i.mirrors.end(),
                                       [](const auto& m) { return m.carrier; });
-    });
+    };
+    // Linux acts on a carrier within a second.
+    return eventually(has_carrier) && eventually([this] {
+             return is_true("! ip -o link show | grep -E ' (eth|ib)[0-9]+: ' | grep -v LOWER_UP");
+           });
   }
   static bool has_route(const NodeFaces& node, std::string_view to, std::string_view kind) {
     return eventually([&] {
@@ -515,6 +522,11 @@ TEST_F(LinuxPlaneTest, P17_GroupsOfProgramsAreJoined) {
     EXPECT_TRUE(eventually(joined));
     close(fd);
     EXPECT_TRUE(eventually([&] { return !joined(); }));
+    // The node reports its groups itself, so that nothing else refuses a frame here.
+    const auto drops =
+        ask<std::vector<DropInfo>>(node, [](const NodeFaces& n) { return n.stats.drops(); });
+    EXPECT_TRUE(std::ranges::any_of(
+        drops, [](const DropInfo& row) { return row.reason == Drop::kLinuxRefused; }));
   });
 }
 
@@ -539,6 +551,157 @@ TEST_F(LinuxPlaneTest, P17_ProgramsHearOfTheirLostPackets) {
     EXPECT_EQ(recv(fd, &octet, 1, MSG_DONTWAIT), -1);
     EXPECT_EQ(errno, EHOSTUNREACH);
     close(fd);
+  });
+}
+
+/// A daemon as the kernel knows it, in the namespace of the mirrors.
+class MulticastDaemon {
+ public:
+  MulticastDaemon(const std::string& network_namespace, const LinuxInfo& mirrors) {
+    EXPECT_TRUE(kernel::in_network_namespace(network_namespace, [this] {
+      fd_ = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_IGMP);
+    }));
+    const int on = 1;
+    EXPECT_EQ(setsockopt(fd_, IPPROTO_IP, MRT_INIT, &on, sizeof on), 0);
+    for (std::size_t i = 0; i < mirrors.mirrors.size(); ++i) {
+      vifctl vif{};
+      vif.vifc_vifi = static_cast<vifi_t>(i);
+      vif.vifc_flags = VIFF_USE_IFINDEX;
+      vif.vifc_threshold = 1;
+      vif.vifc_lcl_ifindex = mirrors.mirrors[i].ifindex;
+      EXPECT_EQ(setsockopt(fd_, IPPROTO_IP, MRT_ADD_VIF, &vif, sizeof vif), 0);
+    }
+  }
+  ~MulticastDaemon() { close(fd_); }
+  MulticastDaemon(const MulticastDaemon&) = delete;
+  MulticastDaemon& operator=(const MulticastDaemon&) = delete;
+
+  void set(int option, const char* source, const char* group, vifi_t in, vifi_t out) const {
+    mfcctl entry{};
+    entry.mfcc_origin.s_addr = inet_addr(source);
+    entry.mfcc_mcastgrp.s_addr = inet_addr(group);
+    entry.mfcc_parent = in;
+    entry.mfcc_ttls[out] = 1;
+    EXPECT_EQ(setsockopt(fd_, IPPROTO_IP, option, &entry, sizeof entry), 0);
+  }
+  [[nodiscard]] unsigned long packets(const char* source, const char* group) const {
+    sioc_sg_req request{};
+    request.src.s_addr = inet_addr(source);
+    request.grp.s_addr = inet_addr(group);
+    EXPECT_EQ(ioctl(fd_, SIOCGETSGCNT, &request), 0);
+    return request.pktcnt;
+  }
+  /// The next packet or message of the kernel with this number in the place of the protocol.
+  [[nodiscard]] Bytes next(std::uint8_t protocol) const {
+    Bytes octets(2'000);
+    pollfd ready{fd_, POLLIN, 0};
+    while (poll(&ready, 1, 20'000) == 1) {
+      const ssize_t len = recv(fd_, octets.data(), octets.size(), 0);
+      if (len < 20 || octets[9] != std::byte{protocol}) continue;
+      octets.resize(static_cast<std::size_t>(len));
+      return octets;
+    }
+    return {};
+  }
+  void send(const Bytes& igmp, const char* group, std::int32_t ifindex) const {
+    ip_mreqn by{};
+    by.imr_ifindex = ifindex;
+    EXPECT_EQ(setsockopt(fd_, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof by), 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = inet_addr(group);
+    EXPECT_EQ(
+        sendto(fd_, igmp.data(), igmp.size(), 0, reinterpret_cast<const sockaddr*>(&to), sizeof to),
+        static_cast<ssize_t>(igmp.size()));
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+struct LinuxMulticastPlane : LinuxPlaneTest {
+  void SetUp() override {
+    LinuxPlaneTest::SetUp();
+    c.linux_plane.multicast_routes = true;
+  }
+  void give_to_group(std::uint8_t protocol, const Bytes& body, std::uint8_t ttl = 16) {
+    Bytes packet = fwd::test::ip_packet(ip("192.168.1.9"), ip(kGroup), protocol, body);
+    packet[8] = std::byte{ttl};
+    packet[10] = packet[11] = {};
+    const wire::Be16 sum{wire::internet_checksum(std::span{packet}.first(20))};
+    std::memcpy(&packet[10], &sum, sizeof sum);
+    give(ethernet.to_node, ethernet_frame(kIpv4, packet, wire::group_mac(ip(kGroup))));
+  }
+  static std::vector<MulticastRouteInfo> entries(const NodeFaces& node) {
+    auto rows = ask<std::vector<MulticastRouteInfo>>(
+        node, [](const NodeFaces& n) { return n.view.multicast_routes(); });
+    std::erase_if(rows, [](const auto& row) { return row.origin != "linux"; });
+    return rows;
+  }
+
+  static constexpr const char* kGroup = "239.1.1.1";
+  const Bytes udp{std::byte{4}, {}, {}, std::byte{53}, {}, std::byte{9}, {}, {}, std::byte{'?'}};
+};
+
+TEST_F(LinuxMulticastPlane, P17_EntriesOfADaemonAreFollowed) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    {
+      const MulticastDaemon daemon{here.path(), info(node)};
+      give_to_group(17, udp);
+      const Bytes request = daemon.next(0);
+      ASSERT_GE(request.size(), sizeof(igmpmsg));
+      EXPECT_EQ(request[8], std::byte{IGMPMSG_NOCACHE}) << "the kernel asks for an entry";
+      daemon.set(MRT_ADD_MFC, "192.168.1.9", kGroup, 0, 1);
+      ASSERT_TRUE(eventually([&] { return entries(node).size() == 1; }));
+      const auto row = entries(node).front();
+      EXPECT_EQ(row.in, "eth0");
+      EXPECT_EQ(row.out, std::vector<std::string>{"ib0"});
+      const auto before = daemon.packets("192.168.1.9", kGroup);
+      give_to_group(17, udp);
+      EXPECT_TRUE(eventually([&] { return daemon.packets("192.168.1.9", kGroup) > before; }))
+          << "Linux counts a sample";
+      daemon.set(MRT_ADD_MFC, "192.168.1.9", kGroup, 1, 0);
+      EXPECT_TRUE(eventually([&] { return entries(node).front().in == "ib0"; }));
+      daemon.set(MRT_DEL_MFC, "192.168.1.9", kGroup, 1, 0);
+      EXPECT_TRUE(eventually([&] { return entries(node).empty(); }));
+      daemon.set(MRT_ADD_MFC, "192.168.1.9", kGroup, 0, 1);
+      ASSERT_TRUE(eventually([&] { return entries(node).size() == 1; }));
+      EXPECT_EQ(info(node).multicast_routes, 1U);
+    }
+    EXPECT_TRUE(eventually([&] { return entries(node).empty(); })) << "the daemon has ended";
+  });
+}
+
+TEST_F(LinuxMulticastPlane, P17_DaemonSpeaksIgmp) {
+  run(c, [this](const NodeFaces& node) {
+    ASSERT_TRUE(ready(node));
+    const MulticastDaemon daemon{here.path(), info(node)};
+    // A host joins the group with IGMPv2, and the daemon sends a general query.
+    give_to_group(2,
+                  {std::byte{0x16},
+                   {},
+                   std::byte{0xf9},
+                   std::byte{0xfc},
+                   std::byte{239},
+                   std::byte{1},
+                   std::byte{1},
+                   std::byte{1}},
+                  1);
+    const Bytes report = daemon.next(2);
+    ASSERT_EQ(report.size(), 28U);
+    EXPECT_EQ(report[20], std::byte{0x16});
+    daemon.send({std::byte{0x11}, std::byte{10}, std::byte{0xee}, std::byte{0xf5}, {}, {}, {}, {}},
+                "224.0.0.1", info(node).mirrors[0].ifindex);
+    const auto is_query = [](const Bytes& frame) {
+      if (frame.size() < 34 || frame[23] != std::byte{2}) return false;
+      const std::size_t at = 14 + (std::to_integer<std::size_t>(frame[14]) & 15) * 4;
+      return frame.size() > at && frame[at] == std::byte{0x11};
+    };
+    EXPECT_TRUE(eventually([&] {
+      rte_mbuf* const m = test::next_of(ethernet.from_node);
+      return m != nullptr && is_query(test::take(m));
+    }));
   });
 }
 
