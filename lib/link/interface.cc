@@ -99,6 +99,14 @@ NeighbourPhases Interface::neighbour_phases() const {
   return ip_.neighbours().phases();
 }
 
+void Interface::share_subnets(SubnetProxy& proxy) {
+  ip_.share_subnets(proxy);
+}
+
+bool Interface::shares_subnet(const wire::IpAddr& addr) const {
+  return ip_.shares_subnet(addr);
+}
+
 Status Interface::remove_neighbour(const wire::IpAddr& addr) {
   return ip_.neighbours().remove(addr);
 }

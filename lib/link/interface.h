@@ -95,6 +95,13 @@ class AddressSink {
   /// is one.
   virtual void default_router(table::InterfaceId iface, const wire::IpAddr& router,
                               bool usable) = 0;
+  /// Packets to the host go to this interface, of those that share its subnet. Returns false if there
+  /// is no room for its route.
+  virtual bool host_located(table::InterfaceId /*iface*/, const wire::IpAddr& /*addr*/) {
+    return true;
+  }
+  /// Reverts host_located().
+  virtual void host_lost(table::InterfaceId /*iface*/, const wire::IpAddr& /*addr*/) {}
   /// A neighbour does not answer: information of routers about paths through it is no longer valid
   /// (only if router advertisements are accepted).
   virtual void neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) = 0;
@@ -103,6 +110,7 @@ class AddressSink {
 [[nodiscard]] AddressSink& no_address_sink();
 
 class IpStack;
+class SubnetProxy;
 
 /// The way in which an interface begins to use an address that it gets while it runs.
 struct AddressOptions {
@@ -212,6 +220,10 @@ class Interface {
   virtual Status add_static(const wire::IpAddr& addr, std::string_view lladdr, std::uint16_t lid,
                             std::uint8_t sl, TimePoint now) = 0;
   virtual Status remove_neighbour(const wire::IpAddr& addr);
+  /// Makes it a side of the proxy, which outlives it. Call before start().
+  void share_subnets(SubnetProxy& proxy);
+  /// True if hosts of the address's subnet may be on other interfaces.
+  [[nodiscard]] bool shares_subnet(const wire::IpAddr& addr) const;
   /// Forgets all entries except static ones.
   void flush();
 

@@ -192,6 +192,31 @@ struct RarpCounters {
   std::uint64_t invalid = 0;  ///< Unexpected replies, or replies with an unusable address.
 };
 
+/// A host in a subnet that several interfaces share, and the interface where it is.
+struct ProxiedHost {
+  wire::IpAddr addr;
+  std::string iface;
+  Duration age{};  ///< Since it was found there.
+};
+
+/// Proxy ARP and neighbour discovery of interfaces that share their subnets.
+struct ProxyCounters {
+  std::uint64_t answered = 0;    ///< Answers for hosts, and for own addresses, of other sides.
+  std::uint64_t asked = 0;       ///< Questions passed on to the other sides.
+  std::uint64_t found = 0;       ///< Questions that a host of any side answered.
+  std::uint64_t unanswered = 0;  ///< Questions without an answer.
+  std::uint64_t paced = 0;       ///< Not passed on, because too many were in a short time.
+  std::uint64_t refused = 0;     ///< No room: too many wait, of all hosts or of one.
+  std::uint64_t no_room = 0;     ///< Hosts without a place in the tables of routes.
+  std::uint64_t moved = 0;       ///< Hosts that changed to another side.
+  /// Claims of a host of another side that were ignored: it moved just before, or is static or the
+  /// gateway of a route.
+  std::uint64_t contradictions = 0;
+  std::uint64_t of_gateways = 0;    ///< Messages of other gateways for hosts, which are ignored.
+  std::uint64_t loops = 0;          ///< Messages of this node that came back on another side.
+  std::uint64_t other_proxies = 0;  ///< Router advertisements with the Proxy bit.
+};
+
 struct NeighbourCounters {
   std::uint64_t evicted = 0;  ///< Unused entries that made room in a full table.
   std::uint64_t refused = 0;  ///< Entries not created: all are in use, or no number is free.

@@ -179,6 +179,16 @@ class FakeAddressSink final : public AddressSink {
   void neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) override {
     failed.emplace(iface, addr);
   }
+  bool host_located(table::InterfaceId iface, const wire::IpAddr& addr) override {
+    hosts[addr] = iface;
+    return hosts.size() <= max_hosts;
+  }
+  void host_lost(table::InterfaceId iface, const wire::IpAddr& addr) override {
+    const auto it = hosts.find(addr);
+    ASSERT_NE(it, hosts.end()) << "lost twice: " << wire::to_string(addr);
+    EXPECT_EQ(it->second, iface);
+    hosts.erase(it);
+  }
 
   void default_router(table::InterfaceId, const wire::IpAddr& router, bool usable) override {
     if (usable)
@@ -202,6 +212,8 @@ class FakeAddressSink final : public AddressSink {
   std::vector<Redirect> redirects;
   std::set<std::pair<table::InterfaceId, wire::IpAddr>> failed;
   std::set<wire::IpAddr> routers;
+  std::size_t max_hosts = SIZE_MAX;
+  std::map<wire::IpAddr, table::InterfaceId> hosts;  ///< Hosts of shared subnets.
 };
 
 struct SentFrame {

@@ -2,11 +2,17 @@
 #include "lib/link/ip/arp_agent.h"
 
 #include "lib/link/ip/address_class.h"
+#include "lib/link/ip/subnet_proxy.h"
 
 namespace ipoib::link {
 namespace {
 
 constexpr Duration kAnnounceInterval = std::chrono::seconds(2);  // RFC 5227 §1.1
+
+/// True if another gateway sent the request for a host: see subnet_proxy.h.
+bool is_marked(const wire::Arp& arp) {
+  return arp.op == wire::ArpOp::kRequest && arp.target_hw.same_interface(arp.sender_hw);
+}
 
 }  // namespace
 
@@ -26,13 +32,14 @@ std::uint32_t ArpAgent::source_for(const wire::IpAddr& target) const {
   return first;
 }
 
-void ArpAgent::broadcast_request(std::uint32_t sender_ip, std::uint32_t target_ip) {
+void ArpAgent::broadcast_request(std::uint32_t sender_ip, std::uint32_t target_ip, bool marked) {
   const auto own_hw = medium_.own_hw();
   ++counters_.sent;
-  medium_.broadcast(wire::EtherType::kArp,
-                    wire::build_arp({wire::ArpOp::kRequest, own_hw, sender_ip,
-                                     wire::HwAddr::zero(own_hw.kind()), target_ip},
-                                    medium_.format()));
+  medium_.broadcast(
+      wire::EtherType::kArp,
+      wire::build_arp({wire::ArpOp::kRequest, own_hw, sender_ip,
+                       marked ? own_hw : wire::HwAddr::zero(own_hw.kind()), target_ip},
+                      medium_.format()));
 }
 
 void ArpAgent::unicast(wire::ArpOp op, std::uint32_t sender_ip, const wire::HwAddr& to,
@@ -50,7 +57,7 @@ void ArpAgent::unicast(wire::ArpOp op, std::uint32_t sender_ip, const wire::HwAd
 /// give all hosts the same.
 void ArpAgent::request(const wire::IpAddr& addr, unsigned attempt, TimePoint now) {
   const bool anonymous = medium_.asks_anonymously() && (attempt == 0 || !named_.allow(now));
-  broadcast_request(anonymous ? 0 : source_for(addr), addr.v4_host());
+  broadcast_request(anonymous ? 0 : source_for(addr), addr.v4_host(), proxy_ != nullptr);
 }
 
 void ArpAgent::probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
@@ -87,6 +94,7 @@ void ArpAgent::on_arp(const std::optional<wire::Arp>& arp, TimePoint now) {
     return;
   }
   if (is_own(addresses_, sender)) return on_conflict(*arp, now);
+  if (proxy_ != nullptr && proxy_ignores(*arp, now)) return;
   if (!probing && !is_neighbour_address(addresses_, sender)) {
     ++counters_.invalid;
     return;
@@ -99,14 +107,50 @@ void ArpAgent::on_arp(const std::optional<wire::Arp>& arp, TimePoint now) {
     const bool answers = arp->op == wire::ArpOp::kReply && to_us;
     const auto evidence = answers ? Evidence::kReply : Evidence::kOther;
     // An entry is useful only for addresses that packets are sent to directly.
-    const bool create = for_us && is_on_link(addresses_, sender);
+    const bool wanted = proxy_ != nullptr && proxy_->wants(*side_, sender);
+    const bool create = (for_us || wanted) && is_on_link(addresses_, sender);
     if (!cache_.learn(sender, arp->sender_hw, evidence, create, now)) {
       ++counters_.contradictions;
       conflicts_.on_contradiction(sender, arp->sender_hw, now);
+    } else if (proxy_ != nullptr) {
+      proxy_->heard(*side_, sender, now);
     }
   }
   if (arp->op == wire::ArpOp::kRequest && for_us)
     unicast(wire::ArpOp::kReply, arp->target_ip, arp->sender_hw, arp->sender_ip, now);
+  else if (arp->op == wire::ArpOp::kRequest && proxy_ != nullptr && sender != target)
+    proxy_asked(*arp, now);
+}
+
+/// True for messages that came back on another side, for claims of addresses of this node or of hosts
+/// that are on other sides, and for the announcements of other gateways.
+bool ArpAgent::proxy_ignores(const wire::Arp& arp, TimePoint now) {
+  if (proxy_->is_loop(*side_, arp.sender_hw, now)) return true;
+  const auto sender = wire::IpAddr::v4(arp.sender_ip);
+  if (is_marked(arp) && arp.sender_ip == arp.target_ip) {
+    proxy_->on_marked();
+    return true;
+  }
+  if (proxy_->is_own_elsewhere(*side_, sender)) {
+    ++counters_.conflicts;
+    if (conflicts_.on_conflict(sender, arp.sender_hw, now)) announce_for(sender);
+    return true;
+  }
+  if (!proxy_->shares(*side_, sender) || proxy_->may_claim(*side_, sender, now)) return false;
+  conflicts_.on_contradiction(sender, arp.sender_hw, now);
+  return true;
+}
+
+/// A request for an address that is not this node's here.
+void ArpAgent::proxy_asked(const wire::Arp& arp, TimePoint now) {
+  const auto target = wire::IpAddr::v4(arp.target_ip);
+  if (!proxy_->shares(*side_, target) && !proxy_->is_own_elsewhere(*side_, target)) return;
+  if (is_marked(arp)) return proxy_->on_marked();
+  proxy_->on_question(*side_, target, {arp.sender_hw, wire::IpAddr::v4(arp.sender_ip)}, now);
+}
+
+void ArpAgent::answer_for(const wire::IpAddr& addr, const ProxyAsker& asker, TimePoint now) {
+  unicast(wire::ArpOp::kReply, addr.v4_host(), asker.hw, asker.addr.v4_host(), now);
 }
 
 /// Another host claims an own address. The claim is never learned.

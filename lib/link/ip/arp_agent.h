@@ -19,6 +19,10 @@
 
 namespace ipoib::link {
 
+struct ProxyAsker;
+class ProxySide;
+class SubnetProxy;
+
 class ArpAgent final : public Solicitor {
  public:
   /// References are kept. `name`: name of the interface, for the log.
@@ -42,17 +46,33 @@ class ArpAgent final : public Solicitor {
   /// kind of link, which is counted.
   void on_arp(const std::optional<wire::Arp>& arp, TimePoint now);
 
+  // For hosts of other interfaces, on a `side` of `proxy`. Requests to all hosts have its mark.
+  void set_proxy(SubnetProxy& proxy, ProxySide& side) {
+    proxy_ = &proxy;
+    side_ = &side;
+  }
+  /// Sends a probe (RFC 5227 §2.1.1) with the mark of the proxy.
+  void ask_if_used(const wire::IpAddr& addr) { broadcast_request(0, addr.v4_host(), true); }
+  void answer_for(const wire::IpAddr& addr, const ProxyAsker& asker, TimePoint now);
+  void announce_for(const wire::IpAddr& addr) {
+    broadcast_request(addr.v4_host(), addr.v4_host(), true);
+  }
+
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return again_.next_deadline(); }
 
   [[nodiscard]] const ArpCounters& counters() const { return counters_; }
 
  private:
-  void broadcast_request(std::uint32_t sender_ip, std::uint32_t target_ip);
-  void announce_once(const wire::IpAddr& own) { broadcast_request(own.v4_host(), own.v4_host()); }
+  void broadcast_request(std::uint32_t sender_ip, std::uint32_t target_ip, bool marked);
+  void announce_once(const wire::IpAddr& own) {
+    broadcast_request(own.v4_host(), own.v4_host(), false);
+  }
   void unicast(wire::ArpOp op, std::uint32_t sender_ip, const wire::HwAddr& to,
                std::uint32_t target_ip, TimePoint now);
   void on_conflict(const wire::Arp& arp, TimePoint now);
+  [[nodiscard]] bool proxy_ignores(const wire::Arp& arp, TimePoint now);
+  void proxy_asked(const wire::Arp& arp, TimePoint now);
   [[nodiscard]] std::uint32_t source_for(const wire::IpAddr& target) const;
 
   const std::vector<wire::IpPrefix>& addresses_;
@@ -61,6 +81,8 @@ class ArpAgent final : public Solicitor {
   Announcements again_;
   RateLimiter named_{std::chrono::minutes(5), 3};  ///< Requests to all hosts with a sender.
   AddressConflicts conflicts_;
+  SubnetProxy* proxy_ = nullptr;
+  ProxySide* side_ = nullptr;
   ArpCounters counters_;
 };
 

@@ -35,6 +35,7 @@ void IpStack::start() {
 bool IpStack::join_groups(TimePoint now) {
   if (std::exchange(groups_joined_, true)) return false;
   groups_.follow(addresses_, config_.ip6.routing, now);
+  for (const wire::IpAddr& host : listened_) groups_.add(wire::solicited_node(host), now);
   return true;
 }
 
@@ -200,6 +201,8 @@ void IpStack::request_neighbour(const wire::IpAddr& addr, HeldPacket packet, Tim
   if (const auto why = why_no_neighbour(own_addresses(addr), addr))
     return sink_.drop(packet, *why, false);
   if (refuses(addr, packet)) return;
+  // The route has changed since the packet was punted.
+  if (proxy_ != nullptr && proxy_->has_just_left(*this, addr, now)) return sink_.release(packet);
   if (is_broadcast(addresses_, addr) && !neighbours_.add_static(addr, medium_.broadcast_hw(), now))
     return sink_.drop(packet, Drop::kNeighbourTableFull, false);
   neighbours_.request_neighbour(addr, packet, now);
@@ -236,6 +239,40 @@ void IpStack::forget_broadcast_neighbours() {
   }
 }
 
+// --- Subnets that other interfaces share ---
+
+void IpStack::share_subnets(SubnetProxy& proxy) {
+  proxy_ = &proxy;
+  proxy.add(*this);
+  arp_.set_proxy(proxy, *this);
+  nd_.set_proxy(proxy, *this);
+  neighbours_.set_watch(*this);
+}
+
+void IpStack::ask(const wire::IpAddr& addr, bool detects, const std::optional<wire::NdNonce>& nonce,
+                  TimePoint now) {
+  if (!addr.is_v4() && detects)
+    nd_.ask_if_used(addr, nonce, now);
+  else if (detects)
+    arp_.ask_if_used(addr);
+  else
+    agent_of(addr).request(addr, 0, now);
+}
+
+void IpStack::answer(const wire::IpAddr& addr, const ProxyAsker& asker, TimePoint now) {
+  if (addr.is_v4())
+    arp_.answer_for(addr, asker, now);
+  else
+    nd_.answer_for(addr, asker, now);
+}
+
+void IpStack::announce_for(const wire::IpAddr& addr, TimePoint now) {
+  if (addr.is_v4())
+    arp_.announce_for(addr);
+  else
+    nd_.announce_for(addr, now);
+}
+
 // --- Receiving ---
 
 std::optional<wire::Arp> IpStack::on_arp(std::span<const std::byte> octets, TimePoint now) {
@@ -260,6 +297,7 @@ std::optional<wire::HwAddr> IpStack::on_nd(std::span<const std::byte> packet, Ti
 // --- Time ---
 
 void IpStack::tick(TimePoint now) {
+  if (proxy_ != nullptr) proxy_->tick(now);
   neighbours_.tick(now);
   arp_.tick(now);
   if (ready_) rarp_.tick(now);
@@ -268,8 +306,9 @@ void IpStack::tick(TimePoint now) {
 }
 
 std::optional<TimePoint> IpStack::next_deadline() const {
-  const auto always =
+  auto always =
       earlier(earlier(neighbours_.next_deadline(), arp_.next_deadline()), groups_.next_deadline());
+  if (proxy_ != nullptr) always = earlier(always, proxy_->next_deadline());
   if (!ready_) return always;
   return earlier(always, earlier(rarp_.next_deadline(), nd_.next_deadline()));
 }

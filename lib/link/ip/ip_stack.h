@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "lib/link/ip/neighbour_cache.h"
 #include "lib/link/ip/own_groups.h"
 #include "lib/link/ip/rarp_agent.h"
+#include "lib/link/ip/subnet_proxy.h"
 #include "lib/link/medium.h"
 #include "lib/wire/arp.h"
 
@@ -34,7 +36,7 @@ struct IpConfig {
 
 /// Management lcore only. Nothing is received or sent before the first resume(). stop() and
 /// withdraw() must be called before its end, or held packets leak.
-class IpStack final : private Solicitor {
+class IpStack final : private Solicitor, private ProxySide, private NeighbourWatch {
  public:
   /// References are kept; the constructor does not use `medium` and `paths`. `seed`: seed of the
   /// jitter of its timers.
@@ -101,7 +103,13 @@ class IpStack final : private Solicitor {
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  [[nodiscard]] NeighbourCache& neighbours() { return neighbours_; }
+  /// See Interface.
+  void share_subnets(SubnetProxy& proxy);
+  [[nodiscard]] bool shares_subnet(const wire::IpAddr& addr) const {
+    return proxy_ != nullptr && proxy_->shares(*this, addr);
+  }
+
+  [[nodiscard]] NeighbourCache& neighbours() override { return neighbours_; }
   [[nodiscard]] const NeighbourCache& neighbours() const { return neighbours_; }
   [[nodiscard]] NdAgent& nd() { return nd_; }
   [[nodiscard]] const NdAgent& nd() const { return nd_; }
@@ -113,6 +121,7 @@ class IpStack final : private Solicitor {
   // Solicitor.
   void request(const wire::IpAddr& addr, unsigned attempt, TimePoint now) override {
     agent_of(addr).request(addr, attempt, now);
+    if (proxy_ != nullptr) proxy_->on_request(*this, addr, now);
   }
   void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) override {
     agent_of(addr).probe(addr, hw, now);
@@ -121,6 +130,35 @@ class IpStack final : private Solicitor {
   [[nodiscard]] bool can_ask(const wire::IpAddr& addr) const override {
     return ready_ && (addr.is_v4() ? arp_.can_ask(addr) : nd_.can_ask(addr));
   }
+
+  // ProxySide; can_ask() is that of Solicitor.
+  [[nodiscard]] table::InterfaceId side_id() const override { return config_.id; }
+  [[nodiscard]] const std::string& side_name() const override { return config_.name; }
+  [[nodiscard]] bool is_own_hw(const wire::HwAddr& hw) const override {
+    return ready_ && medium_.is_own(hw);
+  }
+  void ask(const wire::IpAddr& addr, bool detects, const std::optional<wire::NdNonce>& nonce,
+           TimePoint now) override;
+  void answer(const wire::IpAddr& addr, const ProxyAsker& asker, TimePoint now) override;
+  void announce_for(const wire::IpAddr& addr, TimePoint now) override;
+  void listen_for(const wire::IpAddr& addr, TimePoint now) override {
+    if (listened_.insert(addr).second && groups_joined_)
+      groups_.add(wire::solicited_node(addr), now);
+  }
+  void unlisten_for(const wire::IpAddr& addr, TimePoint now) override {
+    if (listened_.erase(addr) != 0 && groups_joined_)
+      groups_.remove(wire::solicited_node(addr), now);
+  }
+  bool located(const wire::IpAddr& addr) override {
+    return receiver_.host_located(config_.id, addr);
+  }
+  void lost(const wire::IpAddr& addr) override { receiver_.host_lost(config_.id, addr); }
+
+  // NeighbourWatch.
+  void neighbour_located(const wire::IpAddr& addr, TimePoint now) override {
+    proxy_->on_located(*this, addr, now);
+  }
+  void neighbour_lost(const wire::IpAddr& addr) override { proxy_->on_lost(*this, addr); }
 
   /// ARP for IPv4, neighbour discovery for IPv6.
   [[nodiscard]] Solicitor& agent_of(const wire::IpAddr& addr) {
@@ -134,7 +172,8 @@ class IpStack final : private Solicitor {
   void review_neighbours(const wire::IpPrefix& changed, const std::vector<wire::IpPrefix>& before);
   [[nodiscard]] bool refuses(const wire::IpAddr& addr, HeldPacket packet);
   /// Addresses of this node in the family of `addr`.
-  [[nodiscard]] const std::vector<wire::IpPrefix>& own_addresses(const wire::IpAddr& addr) const {
+  [[nodiscard]] const std::vector<wire::IpPrefix>& own_addresses(
+      const wire::IpAddr& addr) const override {
     return addr.is_v4() ? addresses_ : nd_.prefixes();
   }
 
@@ -151,6 +190,8 @@ class IpStack final : private Solicitor {
   OwnGroups groups_;
   NdAgent nd_;
   NeighbourCache neighbours_;
+  std::set<wire::IpAddr> listened_;  ///< Hosts of other sides whose groups this one needs.
+  SubnetProxy* proxy_ = nullptr;     ///< Null: its subnets are its own.
 };
 
 }  // namespace ipoib::link

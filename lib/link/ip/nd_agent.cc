@@ -6,6 +6,7 @@
 
 #include "lib/base/log.h"
 #include "lib/link/ip/address_class.h"
+#include "lib/link/ip/subnet_proxy.h"
 #include "lib/wire/subnet_anycast.h"
 
 namespace ipoib::link {
@@ -179,9 +180,12 @@ std::optional<wire::NdMessage> NdAgent::solicitation(const wire::IpAddr& addr) {
   return m;
 }
 
-/// Only hosts of the target's group hear it.
+/// Only hosts of the target's group hear it. A target option is the mark of a proxy.
 void NdAgent::request(const wire::IpAddr& addr, unsigned, TimePoint now) {
-  if (const auto m = solicitation(addr)) to_group(*m, now);
+  auto m = solicitation(addr);
+  if (!m) return;
+  if (proxy_ != nullptr) m->target_hw = m->source_hw;
+  to_group(*m, now);
 }
 
 void NdAgent::probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) {
@@ -381,7 +385,7 @@ bool NdAgent::may_handle(const Message& m, TimePoint now) {
     on_conflict(m, m.src, now);
     return false;
   }
-  return true;
+  return proxy_ == nullptr || !proxy_ignores(m, now);
 }
 
 /// RFC 4861 §7.2.3; for a tentative address RFC 4862 §5.4.3.
@@ -395,14 +399,22 @@ void NdAgent::on_solicitation(const Message& m, TimePoint now) {
   if (!anonymous && m.source_hw) learn(m.src, *m.source_hw, for_us && on_link(m.src), now);
   if (own) answer(m, now);
   if (anycast) answer_later(m, now);
+  if (proxy_ != nullptr && !state && !anycast) proxy_asked(m, now);
 }
 
 /// RFC 4861 §7.2.5.
 void NdAgent::on_advertisement(const Message& m, TimePoint now) {
   if (addresses_.state(m.target)) return on_conflict(m, m.target, now);
+  const bool shared = proxy_ != nullptr && proxy_->shares(*side_, m.target);
+  if (shared && m.target_hw && (m.solicited || m.override_it) && proxy_->wants(*side_, m.target)) {
+    const auto evidence = m.solicited ? Evidence::kReply : Evidence::kOther;
+    static_cast<void>(cache_.learn(m.target, *m.target_hw, evidence, true, now));
+  }
   const bool first = medium_.has_several_addresses() && !cache_.hw_of(m.target);
   if (!cache_.advertised(m.target, m.target_hw, m.solicited, m.override_it, now))
     on_contradiction(m.target, m.target_hw, now);
+  else if (shared)
+    proxy_->heard(*side_, m.target, now);
   if (!m.router) discovery_.lost(m.target);
   // The solicitation of its group named the interface's first address; this one names that for it.
   if (first && m.solicited && cache_.hw_of(m.target)) probe(m.target, *m.target_hw, now);
@@ -421,6 +433,8 @@ bool NdAgent::is_better_mtu(std::uint32_t mtu, TimePoint now) const {
 }
 
 void NdAgent::on_router_advertisement(const Message& m, TimePoint now) {
+  constexpr std::uint8_t kProxyFlag = 0x04;  // RFC 4389 §4.1.3.3
+  if (proxy_ != nullptr && (m.flags & kProxyFlag) != 0) proxy_->on_other_proxy(*side_, now);
   if (m.source_hw) learn(m.src, *m.source_hw, place_.config.accept_ra, now);
   discovery_.on_advertisement(m.src, m.lifetime_s, now);
   if (m.mtu) on_router_mtu(*m.mtu, m.src, now);
@@ -477,7 +491,108 @@ bool NdAgent::on_link(const wire::IpAddr& addr) const {
 
 void NdAgent::learn(const wire::IpAddr& addr, const wire::HwAddr& hw, bool create, TimePoint now) {
   if (wire::is_unspecified(addr)) return;
-  if (!cache_.learn(addr, hw, Evidence::kOther, create, now)) on_contradiction(addr, hw, now);
+  const bool shared = proxy_ != nullptr && proxy_->shares(*side_, addr);
+  const bool wanted = shared && proxy_->wants(*side_, addr);
+  if (!cache_.learn(addr, hw, Evidence::kOther, create || wanted, now))
+    on_contradiction(addr, hw, now);
+  else if (shared)
+    proxy_->heard(*side_, addr, now);
+}
+
+// --- Hosts of other interfaces ---
+
+/// True for messages that came back on another side, and for claims of hosts or of own addresses that
+/// are on other sides. An advertisement with a source option is one of another gateway for a host.
+bool NdAgent::proxy_ignores(const Message& m, TimePoint now) {
+  const auto& hw = sender_of(m);
+  if (hw && proxy_->is_loop(*side_, *hw, now)) return true;
+  if (m.type != wire::Icmp6Type::kNeighbourAdvertisement)
+    return m.source_hw && proxy_ignores_claim(m.src, hw, now);
+  if (m.source_hw && proxy_->shares(*side_, m.target)) {
+    proxy_->on_marked();
+    return true;
+  }
+  return proxy_ignores_claim(m.target, hw, now);
+}
+
+bool NdAgent::proxy_ignores_claim(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw,
+                                  TimePoint now) {
+  if (proxy_->is_own_elsewhere(*side_, addr)) {
+    ++counters_.conflicts;
+    if (conflicts_.on_conflict(addr, hw, now)) announce_for(addr, now);
+    return true;
+  }
+  if (!proxy_->shares(*side_, addr) || proxy_->may_claim(*side_, addr, now)) return false;
+  on_contradiction(addr, hw, now);
+  return true;
+}
+
+/// A solicitation for an address that is not this node's here.
+void NdAgent::proxy_asked(const Message& m, TimePoint now) {
+  if (!proxy_->shares(*side_, m.target) && !proxy_->is_own_elsewhere(*side_, m.target)) return;
+  if (m.target_hw) return proxy_->on_marked();
+  const bool anonymous = wire::is_unspecified(m.src);
+  auto hw = m.source_hw;
+  if (!hw && !anonymous) hw = cache_.hw_of(m.src);
+  // All hosts hear the answer of duplicate address detection.
+  if (!hw && anonymous) hw = wire::HwAddr::zero(medium_.own_hw().kind());
+  if (!hw) {
+    ++counters_.unsent;
+    return;
+  }
+  proxy_->on_question(*side_, m.target, {*hw, m.src, m.nonce}, now);
+}
+
+void NdAgent::ask_if_used(const wire::IpAddr& addr, const std::optional<wire::NdNonce>& nonce,
+                          TimePoint now) {
+  Message m;
+  m.dst = wire::solicited_node(addr);
+  m.target = addr;
+  m.target_hw = medium_.own_hw();
+  m.nonce = nonce;
+  to_group(m, now);
+}
+
+/// The host may be no router, and its own advertisements go before those of a proxy
+/// (RFC 4861 §7.2.8).
+NdAgent::Message NdAgent::advertisement_for(const wire::IpAddr& addr) const {
+  Message m;
+  m.type = wire::Icmp6Type::kNeighbourAdvertisement;
+  m.dst = wire::all_nodes();
+  m.target = addr;
+  m.source_hw = m.target_hw = medium_.own_hw();
+  return m;
+}
+
+void NdAgent::answer_for(const wire::IpAddr& addr, const ProxyAsker& asker, TimePoint now) {
+  const auto source = addresses_.link_local();
+  if (!source) {
+    ++counters_.unsent;
+    return;
+  }
+  Message m = advertisement_for(addr);
+  m.src = *source;
+  if (asker.detects_duplicates()) {
+    to_group(m, now);
+    return;
+  }
+  m.dst = asker.addr;
+  m.solicited = true;
+  m.source_hw = m.target_hw = medium_.own_hw_for(asker.hw);
+  unicast(asker.hw, wire::build_nd(m, medium_.format()), now);
+}
+
+/// The host has moved, so what hosts know is wrong (as RFC 6275 §10.4.1 does).
+void NdAgent::announce_for(const wire::IpAddr& addr, TimePoint now) {
+  const auto source = addresses_.link_local();
+  if (!source) {
+    ++counters_.unsent;
+    return;
+  }
+  Message m = advertisement_for(addr);
+  m.src = *source;
+  m.override_it = true;
+  to_group(m, now);
 }
 
 /// Another host claims an own address. A tentative address is given up, one in use is defended.

@@ -27,6 +27,10 @@
 
 namespace ipoib::link {
 
+struct ProxyAsker;
+class ProxySide;
+class SubnetProxy;
+
 /// The surroundings of an agent; references are kept.
 struct NdPlace {
   const std::string& name;
@@ -81,6 +85,18 @@ class NdAgent final : public Solicitor, private AddressOwner {
   void set_default_router(bool on, TimePoint now);
   [[nodiscard]] bool advertises_router() const { return advertiser_.running(); }
 
+  // For hosts of other interfaces, on a `side` of `proxy`. Messages to all hosts have its mark.
+  void set_proxy(SubnetProxy& proxy, ProxySide& side) {
+    proxy_ = &proxy;
+    side_ = &side;
+  }
+  /// Sends a solicitation of duplicate address detection, with the mark of the proxy and with the
+  /// nonce of the host that asks.
+  void ask_if_used(const wire::IpAddr& addr, const std::optional<wire::NdNonce>& nonce,
+                   TimePoint now);
+  void answer_for(const wire::IpAddr& addr, const ProxyAsker& asker, TimePoint now);
+  void announce_for(const wire::IpAddr& addr, TimePoint now);
+
   void tick(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] const NdCounters& counters() const { return counters_; }
@@ -129,6 +145,11 @@ class NdAgent final : public Solicitor, private AddressOwner {
   void on_contradiction(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw,
                         TimePoint now);
   [[nodiscard]] bool on_link(const wire::IpAddr& addr) const;
+  [[nodiscard]] bool proxy_ignores(const Message& m, TimePoint now);
+  [[nodiscard]] bool proxy_ignores_claim(const wire::IpAddr& addr,
+                                         const std::optional<wire::HwAddr>& hw, TimePoint now);
+  void proxy_asked(const Message& m, TimePoint now);
+  [[nodiscard]] Message advertisement_for(const wire::IpAddr& addr) const;
 
   NdPlace place_;
   Medium& medium_;
@@ -149,6 +170,8 @@ class NdAgent final : public Solicitor, private AddressOwner {
   Announcements again_;
   AddressConflicts conflicts_;
   std::mt19937_64 random_;
+  SubnetProxy* proxy_ = nullptr;
+  ProxySide* side_ = nullptr;
   std::multimap<TimePoint, Message> anycast_questions_;  ///< Ordered by the time of their answers.
   NdCounters counters_;
 };

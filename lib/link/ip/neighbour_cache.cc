@@ -129,6 +129,7 @@ bool NeighbourCache::evict_quiet(Family& f, TimePoint now) {
 void NeighbourCache::forget(Entry& e, Drop reason) {
   sink_.remove(e.index);  // Before the path: workers must not use a destroyed handle.
   leave_path(e);
+  forget_hw(e);
   give_place_back(e);
   if (e.answered) places_.remember(e.addr, e.confirmed);
   const auto packets = held_.take(e.held);
@@ -152,7 +153,7 @@ void NeighbourCache::to_sleep(Entry& e) {
   e.phase_due = kNever;
   install(e, table::NeighbourState::kIncomplete);
   leave_path(e);
-  if (!e.is_static) e.hw.reset();
+  if (!e.is_static) forget_hw(e);
   schedule(e);
 }
 
@@ -397,7 +398,7 @@ void NeighbourCache::fail(Entry& e, TimePoint now) {
   e.phase_due = now + config_.negative;
   install(e, table::NeighbourState::kFailed);
   leave_path(e);
-  if (!e.is_static) e.hw.reset();
+  if (!e.is_static) forget_hw(e);
   schedule(e);
   const auto addr = e.addr;
   drop_all(packets, Drop::kNeighbourFailed, true);
@@ -408,12 +409,19 @@ void NeighbourCache::leave_path(Entry& e) {
   if (std::exchange(e.has_path, false)) paths_.release(e.addr, *e.hw);
 }
 
+void NeighbourCache::forget_hw(Entry& e) {
+  if (!e.hw) return;
+  e.hw.reset();
+  if (watch_ != nullptr && !e.is_mapped) watch_->neighbour_lost(e.addr);
+}
+
 /// Sets a new link-layer address. The old path is released once no installed entry uses it.
 void NeighbourCache::move(Entry& e, const wire::HwAddr& hw, Evidence evidence, TimePoint now) {
   const auto old = std::exchange(e.hw, hw);
   const bool stays = e.has_path && old->same_port(hw);
   const bool leaves = e.has_path && !stays;
   const auto addr = e.addr;
+  if (watch_ != nullptr && !e.is_mapped) watch_->neighbour_located(addr, now);
   e.evidence = evidence;
   // Same port, other queue pair.
   if (stays) paths_.moved(addr, *old, hw, now);
@@ -517,6 +525,19 @@ bool NeighbourCache::has_failed(const wire::IpAddr& addr) const {
 bool NeighbourCache::is_gateway(const wire::IpAddr& addr) const {
   const auto it = entries_.find(addr);
   return it != entries_.end() && it->second.gateways > 0;
+}
+
+bool NeighbourCache::is_reachable(const wire::IpAddr& addr) const {
+  const auto it = entries_.find(addr);
+  return it != entries_.end() && it->second.phase == NeighbourPhase::kReachable;
+}
+
+void NeighbourCache::release_held(const wire::IpAddr& addr) {
+  Entry* const e = find(addr);
+  if (e == nullptr) return;
+  const auto packets = held_.take(e->held);
+  schedule(*e);
+  for (const auto& h : packets) sink_.release(h.packet);
 }
 
 void NeighbourCache::limit_mtu6(std::uint16_t mtu) {

@@ -54,6 +54,16 @@ class Solicitor {
   [[nodiscard]] virtual bool can_ask(const wire::IpAddr& addr) const = 0;
 };
 
+/// Follows which neighbours have a link-layer address.
+class NeighbourWatch {
+ public:
+  virtual ~NeighbourWatch() = default;
+  /// The entry gets one, or another. Called before the entry is valid. Must not change this cache.
+  virtual void neighbour_located(const wire::IpAddr& addr, TimePoint now) = 0;
+  /// The entry has none any more. Must not change this cache.
+  virtual void neighbour_lost(const wire::IpAddr& addr) = 0;
+};
+
 struct NeighbourEntry {
   wire::IpAddr addr;
   table::NeighbourIndex index = table::kNoNeighbour;
@@ -107,6 +117,9 @@ class NeighbourCache {
   NeighbourCache(const NeighbourConfig& config, table::InterfaceId iface, NeighbourSink& sink,
                  Solicitor& solicitor, NeighbourPaths& paths, std::uint64_t seed);
 
+  /// The watch outlives the cache.
+  void set_watch(NeighbourWatch& watch) { watch_ = &watch; }
+
   /// Takes over `packet`: holds it, releases it or drops it.
   void request_neighbour(const wire::IpAddr& addr, HeldPacket packet, TimePoint now);
   /// Errors: kNoResources when the table is full of entries in use.
@@ -156,6 +169,10 @@ class NeighbourCache {
   [[nodiscard]] TimePoint last_used(const wire::IpAddr& addr) const;
   /// True if routes go through it.
   [[nodiscard]] bool is_gateway(const wire::IpAddr& addr) const;
+  /// True if it answered recently.
+  [[nodiscard]] bool is_reachable(const wire::IpAddr& addr) const;
+  /// Releases the packets that wait for the entry, because a route leads elsewhere now.
+  void release_held(const wire::IpAddr& addr);
   /// Limits IPv6 packets to this length, even if the path carries more; 0: no additional limit. A
   /// router of the link can change it each second, so one call, and each tick() after it, applies it
   /// to kLimitsPerTurn neighbours only.
@@ -213,6 +230,7 @@ class NeighbourCache {
   void confirm(Entry& e, TimePoint now);
   void fail(Entry& e, TimePoint now);
   void leave_path(Entry& e);
+  void forget_hw(Entry& e);
   void move(Entry& e, const wire::HwAddr& hw, Evidence evidence, TimePoint now);
   void on_flags_change(Entry& e, const wire::HwAddr& hw, TimePoint now);
   bool move_if_settled(Entry& e, const wire::HwAddr& hw, Evidence evidence, TimePoint now);
@@ -235,6 +253,7 @@ class NeighbourCache {
   NeighbourSink& sink_;
   Solicitor& solicitor_;
   NeighbourPaths& paths_;
+  NeighbourWatch* watch_ = nullptr;
   Jitter jitter_;
   std::uint16_t mtu6_ = 0;
   std::vector<wire::IpAddr> unlimited6_;  ///< Neighbours whose entries may have another mtu6_.
