@@ -200,9 +200,14 @@ Status RouteTable::insert_shared(const IpPrefix& prefix, RouteKind kind, NextHop
 Status RouteTable::add_network(table::InterfaceId iface, const IpPrefix& address) {
   if (address.len >= wire::host_len(address.addr)) return {};
   const IpPrefix net{wire::network(address), address.len};
-  if (const auto it = routes_.find(net);
-      it != routes_.end() && it->second.kind == RouteKind::kConnected && it->second.iface != iface)
-    return fail(Errc::kExists, "network {} is connected to two interfaces", wire::to_string(net));
+  if (const auto it = routes_.find(net); it != routes_.end() &&
+                                         it->second.kind == RouteKind::kConnected &&
+                                         it->second.iface != iface) {
+    if (!share(iface, it->second.iface))
+      return fail(Errc::kExists, "network {} is connected to two interfaces", wire::to_string(net));
+    also_connected_[net].insert(iface);
+    return {};
+  }
 
   if (auto s = insert_shared(net, RouteKind::kConnected, NextHopKind::kConnected, iface); !s)
     return s;
@@ -214,8 +219,24 @@ Status RouteTable::add_network(table::InterfaceId iface, const IpPrefix& address
 
 void RouteTable::remove_network(table::InterfaceId iface, const IpPrefix& address) {
   const IpPrefix net{wire::network(address), address.len};
+  const auto others = also_connected_.find(net);
+  table::InterfaceId heir = table::kNoInterface;
+  if (others != also_connected_.end()) {
+    others->second.erase(iface);
+    if (!others->second.empty()) heir = *others->second.begin();
+  }
   const auto network = connected_.find(net);
   if (network == connected_.end() || network->second != iface) return;
+  if (heir != table::kNoInterface) {
+    if (auto s = insert_shared(net, RouteKind::kConnected, NextHopKind::kConnected, heir); s) {
+      others->second.erase(heir);
+      network->second = heir;
+      if (auto b = update_broadcasts(net); !b)
+        log(LogArea::kRoute, LogLevel::kErr, "a broadcast address is not known: {}",
+            b.error().what);
+      return;
+    }
+  }
   connected_.erase(network);
   withdraw(routes_.find(net));
   if (auto s = update_broadcasts(net); !s)
@@ -409,6 +430,7 @@ Result<table::InterfaceId> RouteTable::interface_towards(const IpAddr& gateway,
   if (holder == table::kNoInterface)
     return fail(Errc::kInvalidArgument, "gateway {} is not in a connected network",
                 wire::to_string(gateway));
+  if (is_named && holder != iface && share(holder, iface)) return iface;
   if (is_named && holder != iface)
     return fail(Errc::kInvalidArgument, "gateway {} is not in a network of the route's interface",
                 wire::to_string(gateway));
@@ -528,6 +550,31 @@ Status RouteTable::set_kernel(const KernelRoute& kernel) {
 
 void RouteTable::remove_kernel(const IpPrefix& to, std::uint32_t metric) {
   remove_route({wire::network(to), to.len}, {RouteKind::kKernel, metric});
+}
+
+// --- Networks that interfaces share ---
+
+bool RouteTable::share(table::InterfaceId a, table::InterfaceId b) const {
+  return std::ranges::any_of(
+      sharing_, [&](const Interfaces& all) { return all.contains(a) && all.contains(b); });
+}
+
+Status RouteTable::set_proxied(table::InterfaceId iface, const IpAddr& addr) {
+  if (is_own_or_broadcast(addr))
+    return fail(Errc::kExists, "{} is an address of this node or a broadcast address",
+                wire::to_string(addr));
+  if (interface_of(addr) == iface) {
+    remove_proxied(addr);
+    return {};
+  }
+  const auto index = connected_to(iface);
+  if (!index) return tl::make_unexpected(index.error());
+  return insert(host_prefix(addr),
+                Route{RouteKind::kProxied, RouteAction::kForward, iface, *index});
+}
+
+void RouteTable::remove_proxied(const IpAddr& addr) {
+  remove_route(host_prefix(addr), {RouteKind::kProxied, 0});
 }
 
 // --- Routes of other routers ---

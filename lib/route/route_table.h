@@ -30,11 +30,12 @@ enum class RouteKind : std::uint8_t {
   kConnected,
   kStatic,
   kKernel,        ///< See RouteTable::set_kernel().
+  kProxied,       ///< Host of a network that interfaces share: see RouteTable::share_networks().
   kRedirect,      ///< Host route from a router's redirect (RFC 4861 §8).
   kAdvertised,    ///< Default route of a router that advertised itself (RFC 4861 §6.3.4).
   kNetBroadcast,  ///< Broadcast address of a classful net: see RouteTable::set_all_subnets().
 };
-inline constexpr std::size_t kRouteKinds = 8;
+inline constexpr std::size_t kRouteKinds = 9;
 
 /// Fate of packets that have the route.
 enum class RouteAction : std::uint8_t {
@@ -70,8 +71,19 @@ class RouteTable {
 
   /// Adds the network of an address and its broadcast addresses: all ones behind the prefix, and
   /// the obsolete form, all zeros (RFC 1812 §4.2.3.1), unless a longer connected network has the
-  /// address. kExists if the network is connected to another interface.
+  /// address. kExists if the network is connected to another interface, with which this one does not
+  /// share its networks.
   Status add_network(table::InterfaceId iface, const wire::IpPrefix& address);
+  /// Lets the interfaces be connected to the same networks. The first one that adds a network has its
+  /// route, and leaves it to another one. Hosts of the others need routes of their own: set_proxied().
+  void share_networks(const std::vector<table::InterfaceId>& interfaces) {
+    sharing_.emplace_back(interfaces.begin(), interfaces.end());
+  }
+  /// Says on which of such interfaces a host is. kExists: the address is an own or a broadcast
+  /// address; kNoResources.
+  Status set_proxied(table::InterfaceId iface, const wire::IpAddr& addr);
+  /// Harmless if there is no such route.
+  void remove_proxied(const wire::IpAddr& addr);
   /// Removes the network of the last address that the interface had in it, with its broadcast
   /// addresses; those of other networks that it hid are known again. Harmless if the interface has no
   /// such network. remove_local() removes the address.
@@ -176,6 +188,8 @@ class RouteTable {
   using Networks = std::map<wire::IpPrefix, table::InterfaceId>;
   using Interfaces = std::set<table::InterfaceId>;
 
+  [[nodiscard]] bool share(table::InterfaceId a, table::InterfaceId b) const;
+
   /// A classful net whose broadcast address is a route.
   struct Net {
     Interfaces interfaces{};
@@ -229,10 +243,12 @@ class RouteTable {
   Routes routes_;
   std::map<wire::IpPrefix, std::vector<Route>> waiting_;
   std::array<std::size_t, kRouteKinds> in_effect_{};
-  Networks connected_;                    ///< A few.
-  Interfaces all_subnets_;                ///< Set by set_all_subnets().
-  std::map<wire::IpPrefix, Net> nets_;    ///< The key is the net; a few.
-  std::deque<wire::IpPrefix> redirects_;  ///< Oldest first.
+  Networks connected_;                                   ///< A few.
+  std::vector<Interfaces> sharing_;                      ///< Groups that share their networks.
+  std::map<wire::IpPrefix, Interfaces> also_connected_;  ///< Others with a network of `connected_`.
+  Interfaces all_subnets_;                               ///< Set by set_all_subnets().
+  std::map<wire::IpPrefix, Net> nets_;                   ///< The key is the net; a few.
+  std::deque<wire::IpPrefix> redirects_;                 ///< Oldest first.
 };
 
 }  // namespace ipoib::route

@@ -44,6 +44,7 @@ std::string_view kind_name(route::RouteKind kind) {
     case route::RouteKind::kConnected: return "connected";
     case route::RouteKind::kStatic: return "static";
     case route::RouteKind::kKernel: return "kernel";
+    case route::RouteKind::kProxied: return "proxied";
     case route::RouteKind::kRedirect: return "redirect";
     case route::RouteKind::kAdvertised: return "advertised";
   }

@@ -538,5 +538,69 @@ TEST_F(RouteSources, P17_RandomSequencesEndAsASimpleModelSays) {
   }
 }
 
+// --- Networks that interfaces share ---
+
+struct SharedNetworks : testing::Test {
+  void SetUp() override {
+    table.share_networks({0, 1});
+    ASSERT_TRUE(table.add_address(0, prefix("10.0.0.1/24")));
+    ASSERT_TRUE(table.add_address(1, prefix("10.0.0.2/24")));
+  }
+  FakePrefixSink sink;
+  RouteTable table{sink};
+};
+
+TEST_F(SharedNetworks, P24_TheFirstInterfaceHasTheRoute) {
+  EXPECT_EQ(sink.lookup("10.0.0.0/24"), only(NextHopKind::kConnected, 0));
+  EXPECT_EQ(sink.lookup("10.0.0.1/32"), only(NextHopKind::kLocal, 0));
+  EXPECT_EQ(sink.lookup("10.0.0.2/32"), only(NextHopKind::kLocal, 1));
+  EXPECT_FALSE(table.add_address(2, prefix("10.0.0.3/24"))) << "an interface outside of the group";
+}
+
+TEST_F(SharedNetworks, P24_HostsOfOtherInterfacesHaveRoutes) {
+  ASSERT_TRUE(table.set_proxied(1, ip("10.0.0.10")));
+  EXPECT_EQ(sink.lookup("10.0.0.10/32"), only(NextHopKind::kConnected, 1));
+  EXPECT_EQ(table.routes().at(prefix("10.0.0.10/32")).kind, RouteKind::kProxied);
+  ASSERT_TRUE(table.set_proxied(0, ip("10.0.0.10"))) << "it moves to the first interface";
+  EXPECT_FALSE(table.routes().contains(prefix("10.0.0.10/32")));
+  ASSERT_TRUE(table.set_proxied(1, ip("10.0.0.10")));
+  ASSERT_TRUE(table.set_proxied(1, ip("10.0.0.10"))) << "twice is harmless";
+  table.remove_proxied(ip("10.0.0.10"));
+  EXPECT_FALSE(table.routes().contains(prefix("10.0.0.10/32")));
+  table.remove_proxied(ip("10.0.0.10"));
+  EXPECT_EQ(table.in_effect()[static_cast<std::size_t>(RouteKind::kProxied)], 0U);
+}
+
+TEST_F(SharedNetworks, P24_OwnAndBroadcastAddressesAreNoHosts) {
+  EXPECT_FALSE(table.set_proxied(1, ip("10.0.0.1")));
+  EXPECT_FALSE(table.set_proxied(1, ip("10.0.0.255")));
+}
+
+TEST_F(SharedNetworks, P24_TheOtherInterfaceTakesTheRouteOver) {
+  table.remove_local(0, prefix("10.0.0.1/24"));
+  table.remove_network(0, prefix("10.0.0.1/24"));
+  EXPECT_EQ(sink.lookup("10.0.0.0/24"), only(NextHopKind::kConnected, 1));
+  EXPECT_EQ(table.interface_of(ip("10.0.0.77")), 1);
+  table.remove_local(1, prefix("10.0.0.2/24"));
+  table.remove_network(1, prefix("10.0.0.2/24"));
+  EXPECT_TRUE(table.routes().empty());
+}
+
+TEST_F(SharedNetworks, P24_TheLastAddressOfTheOtherInterfaceChangesNothing) {
+  table.remove_local(1, prefix("10.0.0.2/24"));
+  table.remove_network(1, prefix("10.0.0.2/24"));
+  EXPECT_EQ(sink.lookup("10.0.0.0/24"), only(NextHopKind::kConnected, 0));
+  table.remove_local(0, prefix("10.0.0.1/24"));
+  table.remove_network(0, prefix("10.0.0.1/24"));
+  EXPECT_TRUE(table.routes().empty());
+}
+
+TEST_F(SharedNetworks, P24_GatewaysAreOnTheInterfaceThatARouteNames) {
+  ASSERT_TRUE(table.add_static(prefix("10.9.0.0/24"), {ip("10.0.0.9")}));
+  EXPECT_EQ(sink.lookup("10.9.0.0/24").iface, 0);
+  ASSERT_TRUE(table.add_static(prefix("10.9.1.0/24"), {ip("10.0.0.9")}, 1));
+  EXPECT_EQ(sink.lookup("10.9.1.0/24").iface, 1);
+}
+
 }  // namespace
 }  // namespace ipoib::route
