@@ -31,6 +31,9 @@ Drop check_header(const rte_mbuf* m) noexcept {
   return Drop::kNone;
 }
 
+/// Hop limit of neighbour discovery, which no router has forwarded. Source: RFC 4861 §7.1.
+constexpr std::uint8_t kNdHopLimit = 255;
+
 /// True if the address is neither global unicast nor a group: link-local, or not allowed on a wire.
 bool is_special(const IpAddr& addr) noexcept {
   return wire::is_reserved6(addr) || wire::is_link_local6(addr);
@@ -141,6 +144,7 @@ void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, L
   expects(out.n + pkts.size() <= kMaxBurst && groups.n + pkts.size() <= kMaxBurst,
           "there is room for all packets");
   DropBin bin{c.trace, in.counters.drops};
+  const bool proxy = in.iface < c.interfaces.size() && c.interfaces[in.iface].proxy;
   for (rte_mbuf* m : pkts) {
     Drop reason = check_header(m);
     if (reason != Drop::kNone) [[unlikely]] {
@@ -156,6 +160,15 @@ void ip6_input(Context& c, const Ingress& in, std::span<rte_mbuf* const> pkts, L
     if (reason == Drop::kNone && !forwarding && !is_neighbour_discovery(m)) [[unlikely]]
       reason = Drop::kForwardingStopped;
     const bool group = wire::is_multicast(hdr.dst);
+    // A host asks this node whether one of another interface is still there (RFC 4861 §7.3).
+    if (reason == Drop::kNone && proxy && !group && hdr.hop_limit == kNdHopLimit &&
+        is_neighbour_discovery(m)) [[unlikely]] {
+      if (c.filter.accepts<false>(m, in.iface, FilterDirection::kIn))
+        ip6_deliver(c, in, m, false);
+      else
+        bin.add(m, Drop::kIpFilter);
+      continue;
+    }
     if (reason == Drop::kNone && cast == LinkCast::kMulticast && !group) [[unlikely]]
       reason = Drop::kIpBroadcast;
     if (reason != Drop::kNone) [[unlikely]] {

@@ -27,6 +27,7 @@ struct V4 : Ip4Traits {
     return rte_pktmbuf_mtod(m, const Hdr*)->protocol ==
            static_cast<std::uint8_t>(wire::IpProto::kIgmp);
   }
+  static bool is_proxied(const Context&, const Ingress&, const rte_mbuf*) noexcept { return false; }
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
     if (is_membership(m)) return c.punt.membership(in, m, true);
     c.punt.local(in, m, true);
@@ -35,6 +36,12 @@ struct V4 : Ip4Traits {
 
 struct V6 : Ip6Traits {
   static bool is_membership(const rte_mbuf* m) noexcept { return is_listener_discovery(m); }
+  /// True for a solicitation of a host that may be on another interface.
+  static bool is_proxied(const Context& c, const Ingress& in, const rte_mbuf* m) noexcept {
+    const IpAddr& group = rte_pktmbuf_mtod(m, const Hdr*)->dst;
+    return c.interfaces[in.iface].proxy && group == wire::solicited_node(group) &&
+           is_neighbour_discovery(m);
+  }
   static void deliver(Context& c, const Ingress& in, rte_mbuf* m) noexcept {
     ip6_deliver(c, in, m, true);
   }
@@ -151,7 +158,10 @@ void one_packet(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d, 
     if (!strays) report_source<V>(c, in, d, hdr);
   }
   if (of.linux && forwarding && show_linux<V>(c, in, m, d)) return;
-  if (d == nullptr) return bin.add(m, Drop::kIpMulticast);
+  if (d == nullptr) {
+    if (V::is_proxied(c, in, m)) return V::deliver(c, in, m);
+    return bin.add(m, Drop::kIpMulticast);
+  }
 
   Drop reason = Drop::kForwardingStopped;
   std::uint64_t out = forwarding ? egress_mask<V>(*d, hdr, reason) : 0;

@@ -245,8 +245,8 @@ void Punt::arp(const Ingress& in, rte_mbuf* m) noexcept {
     const bool speaks_of_us =
         own_addresses_.perhaps_v4(addresses->first) || own_addresses_.perhaps_v4(addresses->second);
     const bool among_others = !speaks_of_us && !any_order && !addresses->rarp;
-    if (among_others &&
-        (from == nullptr || (addresses->first != addresses->second && !may_ask_for_others(in, m))))
+    if (among_others && ((from == nullptr && !entry.proxy) ||
+                         (addresses->first != addresses->second && !may_ask_for_others(in, m))))
       return drop(in, m, Drop::kArpForOthers);
     if (any_order && (from == nullptr || !is_from(*from, m)))
       from = neighbours_.lookup_v4(in.iface, addresses->second);

@@ -11,7 +11,8 @@
 // error, and under no other reason. A packet that should be punted and may not is counted once:
 // kNeighbourPending (limit of its neighbour), kPuntRateLimited (limit of its kind or sender),
 // kPuntRingFull. ARP of unknown hosts among each other is not punted, and of a neighbour that asks for
-// others only a few messages are, because it may have moved: kArpForOthers. Requests for own addresses
+// others only a few messages are, because it may have moved: kArpForOthers. Where other interfaces share
+// the subnet, the same holds for each host. Requests for own addresses
 // that may not be punted are answered by NeighbourAnswers if they can be.
 #pragma once
 

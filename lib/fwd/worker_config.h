@@ -57,6 +57,8 @@ struct alignas(64) InterfaceEntry {
   std::atomic<std::uint16_t> max_segments{1};
   std::span<fabric::UdQueue* const> ud_queues;  ///< kIpoib: those of all workers.
   bool connected = false;                       ///< kIpoib in connected mode.
+  /// Other interfaces share its subnets: ARP and neighbour solicitations for any host are punted.
+  bool proxy = false;
   // Writer: management lcore, while workers run; relaxed unless stated, because each value is
   // independent.
   std::atomic<bool> up{false};  ///< False: routed packets to it are dropped as kLinkDown.

@@ -373,6 +373,29 @@ TEST_F(Ip6Test, P05_StoppedForwardingLeavesNeighbourDiscoveryAlone) {
   expect_dropped(transit, Drop::kForwardingStopped, "ND for somebody else");
 }
 
+// If other interfaces share the subnet, a host may be anywhere.
+TEST_F(Ip6Test, P24_SolicitationsForAnyHostGoUpOnSharedSubnets) {
+  Ip6 question = nd(135);
+  question.src = "fd00:1::10";
+  question.dst = "ff02::1:ff00:77";
+  Ip6 probe = nd(135);  // RFC 4861 §7.3: to the host alone, at this node's MAC address
+  probe.src = "fe80::10";
+  probe.dst = "fd00:a::2";
+  feed(kEth0, group_frame6(question));
+  feed(kEth0, frame6(probe));
+  for (const Punted& p : punted()) EXPECT_NE(p.message.kind, Up::Kind::kNd);
+  entries[kEth0].proxy = true;
+  feed(kEth0, group_frame6(question));
+  expect_up(Up::Kind::kNd, question);
+  feed(kEth0, frame6(probe));
+  expect_up(Up::Kind::kNd, probe);
+  EXPECT_TRUE(sent_by_link(kIb0).empty());
+  Ip6 other = question;  // no neighbour discovery
+  other.next_header = 17;
+  feed(kEth0, group_frame6(other));
+  EXPECT_TRUE(punted().empty());
+}
+
 TEST_F(Ip6Test, P05_UnicastByMulticastIsNotForwarded) {
   feed(kIb0, link6(Ip6{.src = "fd00:a::2", .dst = "fd00:1::10"}.bytes()), true);
   expect_drop(kIb0, Drop::kIpBroadcast);

@@ -466,6 +466,22 @@ TEST_F(PuntTest, P16_ArpAmongOtherHostsIsNotPunted) {
   EXPECT_EQ(lost(Drop::kArpForOthers), 2U);
 }
 
+/// Other interfaces share the subnet, so hosts look for each other through this node.
+TEST_F(PuntTest, P24_ArpAmongOtherHostsIsPuntedOnSharedSubnets) {
+  entries[kEth0].proxy = true;
+  without_limits();
+  using wire::ArpOp;
+  punt_->arp(in_, arp("192.168.1.9", "192.168.1.8", 0x10, ArpOp::kRequest));
+  punt_->arp(in_, arp("192.168.1.9", "192.168.1.9", 0x10, ArpOp::kRequest));
+  EXPECT_EQ(punted().size(), 2U);
+  configs[0].punt.known_per_key = 8;
+  make();
+  for (int i = 0; i < 100; ++i)
+    punt_->arp(in_, arp("192.168.1.9", fmt::format("192.168.1.{}", 10 + i), 0x10, ArpOp::kRequest));
+  EXPECT_EQ(punted().size(), 4U) << "one sender asks for a few";
+  EXPECT_EQ(lost(Drop::kArpForOthers), 96U);
+}
+
 /// A router whose hosts are scanned asks for many others. It still reaches this node, and a host to which
 /// many addresses move at once is heard.
 TEST_F(PuntTest, P16_RequestsForOthersLeaveRoomForThoseForThisNode) {
