@@ -97,6 +97,19 @@ Result<Output> show_mirror(const mgmt::NodeFaces& node, const Match& match) {
                              {"GROUPS", "groups"}});
 }
 
+Result<Output> show_proxy(const mgmt::NodeFaces& node, const Match& match) {
+  const Json proxies = to_json(node.view.proxies());
+  if (match.has("json")) return dump(proxies) + "\n";
+  std::string text;
+  for (Json proxy : proxies) {
+    const Json hosts = proxy.at("hosts");
+    proxy["hosts"] = hosts.size();
+    text += object_text(proxy) + "\n" +
+            list_text(hosts, {{"HOST", "address"}, {"INTERFACE", "iface"}, {"SECONDS", "age_s"}});
+  }
+  return text;
+}
+
 Result<Output> show_worker(const mgmt::NodeFaces& node, const Match& match) {
   return list_or_one(match, to_json(node.stats.workers()), "worker", "WORKER",
                      {{"WORKER", "worker"},

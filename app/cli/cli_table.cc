@@ -229,6 +229,8 @@ const std::vector<Command>& commands() {
        show_management},
       {"show hca [HCA] [json]", "InfiniBand ports", show_hca},
       {"show mirror [json]", "mirrors of interfaces in Linux, and its routes", show_mirror},
+      {"show proxy [json]", "interfaces that share their subnets, and the hosts on each",
+       show_proxy},
       {"show sa [HCA] [json]",
        "subnet administration: requests, and groups if the administrator runs here", show_sa},
       {"show config [json]", "the configuration in effect", show_config},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks addresses, routes and neighbours against each other.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,7 +20,8 @@ struct OwnAddress {
   const std::string* name;
   std::string path;
   const toml::source_region* at;
-  bool all_subnets;  ///< Its interface lets broadcasts to all subnets out.
+  bool all_subnets;                         ///< Its interface lets broadcasts to all subnets out.
+  const std::optional<std::string>* proxy;  ///< Group of its interface.
 };
 
 template <class Entry>
@@ -29,7 +31,7 @@ void collect_addresses(const std::vector<Placed<Entry>>& entries, std::vector<Ow
     const bool all_subnets = e.value.ip.directed_broadcast == fwd::DirectedBroadcast::kAllSubnets;
     for (std::size_t i = 0; i < e.value.addresses.size(); ++i)
       own.push_back({e.value.addresses[i], &e.value.name, e.path + ".address", &e.at("address", i),
-                     all_subnets});
+                     all_subnets, &e.value.ip.proxy});
   }
 }
 
@@ -58,17 +60,85 @@ void check_addresses(const std::vector<OwnAddress>& own, Report& report) {
     for (std::size_t k = 0; k < i; ++k) {
       const auto& b = own[k];
       if (*a.name == *b.name || a.prefix.addr == b.prefix.addr || a.prefix.len != b.prefix.len ||
-          wire::network(a.prefix) != wire::network(b.prefix))
+          wire::network(a.prefix) != wire::network(b.prefix) || (*a.proxy && *a.proxy == *b.proxy))
         continue;
-      report.error(*a.at, fmt::format("{}: invalid value {}: {} has the same prefix ({}), allowed: "
-                                      "each prefix on one interface",
-                                      a.path, quote(wire::to_string(a.prefix)), b.path,
-                                      line_of(*b.at, report)));
+      report.error(
+          *a.at,
+          fmt::format("{}: invalid value {}: {} has the same prefix ({}), allowed: "
+                      "each prefix on one interface, or on those of one proxy group",
+                      a.path, quote(wire::to_string(a.prefix)), b.path, line_of(*b.at, report)));
       break;
     }
   }
   unique.check(report);
   local.check(report);
+}
+
+/// An interface of a proxy group.
+struct Sharer {
+  const std::string* name;
+  std::string path;
+  const toml::source_region* at;  ///< Position of the option.
+  const std::vector<wire::IpPrefix>* addresses;
+  bool known;  ///< The addresses could be read.
+};
+
+template <class Entry>
+void collect_sharers(const std::vector<Placed<Entry>>& entries,
+                     std::map<std::string, std::vector<Sharer>>& groups) {
+  for (const auto& e : entries)
+    if (e.good("proxy") && e.value.ip.proxy)
+      groups[*e.value.ip.proxy].push_back({&e.value.name, e.path + ".proxy", &e.at("proxy"),
+                                           &e.value.addresses, e.good("address")});
+}
+
+/// The first prefix of `a` that `b` has not; null: it has all.
+const wire::IpPrefix* missing_in(const Sharer& b, const Sharer& a) {
+  for (const wire::IpPrefix& p : *a.addresses)
+    if (!wire::is_link_local6(p.addr) &&
+        std::none_of(b.addresses->begin(), b.addresses->end(), [&](const wire::IpPrefix& other) {
+          return other.len == p.len && wire::network(other) == wire::network(p);
+        }))
+      return &p;
+  return nullptr;
+}
+
+/// The interfaces of a group have the same prefixes: a host with an address of one side only would be
+/// found on that side only.
+void check_proxies(const Draft& draft, Report& report) {
+  std::map<std::string, std::vector<Sharer>> groups;
+  collect_sharers(draft.links, groups);
+  collect_sharers(draft.ports, groups);
+  for (auto& [group, sharers] : groups) {
+    std::stable_sort(sharers.begin(), sharers.end(), [&](const Sharer& a, const Sharer& b) {
+      return order_of(*a.at, report) < order_of(*b.at, report);
+    });
+    if (sharers.size() == 1) {
+      report.error(*sharers.front().at,
+                   fmt::format("{}: group {} has one interface, allowed: two or more",
+                               sharers.front().path, quote(group)));
+      continue;
+    }
+    for (const Sharer& s : sharers)
+      if (s.known && s.addresses->empty())
+        report.error(*s.at, fmt::format("{}: {} has no address, allowed: interfaces with addresses",
+                                        s.path, *s.name));
+    for (const Sharer& s : sharers) {
+      const Sharer& first = sharers.front();
+      if (&s == &first || !s.known || !first.known) continue;
+      if (s.addresses->empty() || first.addresses->empty()) continue;
+      const auto* missing = missing_in(s, first);
+      const auto* more = missing == nullptr ? missing_in(first, s) : nullptr;
+      if (missing == nullptr && more == nullptr) continue;
+      const wire::IpPrefix& p = missing != nullptr ? *missing : *more;
+      report.error(
+          *s.at,
+          fmt::format("{}: {} has no address in the prefix of {} of {}, allowed: the "
+                      "same prefixes on all interfaces of group {}",
+                      s.path, missing != nullptr ? *s.name : *first.name, quote(wire::to_string(p)),
+                      missing != nullptr ? *first.name : *s.name, quote(group)));
+    }
+  }
 }
 
 /// `iface`: empty: any.
@@ -346,6 +416,7 @@ void check_neighbours(const Draft& draft, const std::vector<OwnAddress>& own, Re
 void check_ip(const Draft& draft, Report& report) {
   const auto own = own_addresses(draft, report);
   check_addresses(own, report);
+  check_proxies(draft, report);
   check_routes(draft, own, report);
   check_room(draft, own, report);
   check_multicast_routes(draft, report);

@@ -136,6 +136,11 @@ void add_ip_rows(std::vector<Row<E>>& rows) {
       "mirror", [](auto& c) -> auto& { return c.ip.mirror; }, Boolean{},
       "Mirror the interface in Linux. Default: linux.mirror."));
   add(row<E>(
+      "proxy", [](auto& c) -> auto& { return c.ip.proxy; }, Text{31},
+      "Name of a group of interfaces that share their subnets: the node answers ARP and neighbour "
+      "discovery of hosts on one for those on the others, and routes between them. They have "
+      "addresses of the same prefixes."));
+  add(row<E>(
       "last-member-interval", [](auto& c) -> auto& { return c.ip.last_member_interval; },
       Seconds{0.1, 25.5},
       "With multicast-router: time between the two queries for other members that follow when a "

@@ -499,6 +499,31 @@ Json to_json(const mgmt::LinuxInfo& plane) {
           {"mirrors", std::move(mirrors)}};
 }
 
+Json to_json(const mgmt::ProxyInfo& proxy) {
+  Json hosts = Json::array();
+  for (const auto& h : proxy.hosts)
+    hosts.push_back({{"address", wire::to_string(h.addr)},
+                     {"iface", h.iface},
+                     {"age_s", std::chrono::duration_cast<std::chrono::seconds>(h.age).count()}});
+  const link::ProxyCounters& c = proxy.counters;
+  return {{"group", proxy.group},
+          {"interfaces", proxy.interfaces},
+          {"hosts", std::move(hosts)},
+          {"questions", proxy.questions},
+          {"answered", c.answered},
+          {"asked", c.asked},
+          {"found", c.found},
+          {"unanswered", c.unanswered},
+          {"paced", c.paced},
+          {"refused", c.refused},
+          {"no_room", c.no_room},
+          {"moved", c.moved},
+          {"contradictions", c.contradictions},
+          {"of_gateways", c.of_gateways},
+          {"loops", c.loops},
+          {"other_proxies", c.other_proxies}};
+}
+
 Json to_json(const link::NeighbourInfo& n) {
   const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(n.age);
   Json paths = Json::array();

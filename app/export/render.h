@@ -36,6 +36,7 @@ namespace ipoib::app {
 [[nodiscard]] Json to_json(const mgmt::WorkerInfo& worker);
 [[nodiscard]] Json to_json(const mgmt::DropInfo& drop);
 [[nodiscard]] Json to_json(const mgmt::LinuxInfo& plane);
+[[nodiscard]] Json to_json(const mgmt::ProxyInfo& proxy);
 [[nodiscard]] Json to_json(const mgmt::SaInfo& sa);
 [[nodiscard]] Json to_json(const sa::ClientCounters& counters);
 [[nodiscard]] Json to_json(const sa::SmpCounters& counters);

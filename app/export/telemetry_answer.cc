@@ -140,6 +140,24 @@ Json sa_of(const mgmt::NodeFaces& node) {
   return rows;
 }
 
+/// Returns group -> row, without the hosts.
+Json proxies(const mgmt::NodeFaces& node) {
+  Json rows = to_json(node.view.proxies());
+  for (Json& row : rows) row["hosts"] = row.at("hosts").size();
+  return by_name(rows, "group");
+}
+
+Json proxied_hosts(const mgmt::NodeFaces& node) {
+  Json hosts = Json::array();
+  Json all = to_json(node.view.proxies());
+  for (Json& proxy : all)
+    for (Json& host : proxy.at("hosts")) {
+      host["group"] = proxy.at("group");
+      hosts.push_back(std::move(host));
+    }
+  return hosts;
+}
+
 /// Returns the names of the sections, or one section; lists of tables come in pieces.
 Json config(const mgmt::NodeFaces& node, std::string_view parameters) {
   const Json all = to_json(node.view.config());
@@ -191,6 +209,8 @@ Json telemetry_answer(const mgmt::NodeFaces& node, std::string_view command,
   if (command == "/ipoib/hcas") return by_name(to_json(node.view.hcas()), "name");
   if (command == "/ipoib/sa") return by_name(sa_of(node), "hca");
   if (command == "/ipoib/mirrors") return to_json(node.view.linux_plane());
+  if (command == "/ipoib/proxies") return proxies(node);
+  if (command == "/ipoib/proxy_hosts") return piece(proxied_hosts(node), number_of(parameters));
   if (command == "/ipoib/sa_groups") return kept(node, "groups", parameters);
   if (command == "/ipoib/sa_ports") return kept(node, "ports", parameters);
   if (command == "/ipoib/workers") return to_json(node.stats.workers());

@@ -88,9 +88,10 @@ struct IpConfig {
   link::Ip6Config ip6;
   fwd::SourceCheck source_check = fwd::SourceCheck::kOff;
   fwd::DirectedBroadcast directed_broadcast = fwd::DirectedBroadcast::kOff;
-  bool ask_rarp = false;          ///< RARP request for an own IPv4 address.
-  unsigned rarp_prefix_len = 24;  ///< Prefix length of that address.
-  std::optional<bool> mirror;     ///< None: LinuxConfig::mirror.
+  bool ask_rarp = false;             ///< RARP request for an own IPv4 address.
+  unsigned rarp_prefix_len = 24;     ///< Prefix length of that address.
+  std::optional<std::string> proxy;  ///< Group of interfaces that share their subnets.
+  std::optional<bool> mirror;        ///< None: LinuxConfig::mirror.
   [[nodiscard]] bool mirrored(const LinuxConfig& plane) const {
     return mirror.value_or(plane.mirror);
   }

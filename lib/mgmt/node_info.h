@@ -265,6 +265,15 @@ struct LinuxInfo {
   std::vector<MirrorRow> mirrors;  ///< Empty: nothing is mirrored.
 };
 
+/// Interfaces that share their subnets, and the hosts known on each.
+struct ProxyInfo {
+  std::string group;
+  std::vector<std::string> interfaces;
+  std::vector<link::ProxiedHost> hosts;
+  std::size_t questions = 0;  ///< Questions that wait for an answer.
+  link::ProxyCounters counters;
+};
+
 /// One row: reason, place that counted it ("ib0", "eth0", "soft0"), number of packets.
 struct DropInfo {
   Drop reason{};

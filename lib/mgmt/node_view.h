@@ -47,6 +47,8 @@ class NodeView {
   [[nodiscard]] virtual std::vector<FilterInfo> filters() const = 0;
   [[nodiscard]] virtual std::vector<SaInfo> subnet_administration() const = 0;
   [[nodiscard]] virtual LinuxInfo linux_plane() const = 0;
+  /// Interfaces that share their subnets, by group.
+  [[nodiscard]] virtual std::vector<ProxyInfo> proxies() const = 0;
   [[nodiscard]] virtual CaptureInfo capture() const = 0;
   /// Interfaces of multicast routers only; `iface` empty: all.
   [[nodiscard]] virtual std::vector<QuerierInfo> queriers(std::string_view iface) const = 0;

@@ -44,6 +44,7 @@ struct FakeView final : mgmt::NodeView, Fake {
   std::vector<mgmt::FilterInfo> filters() const override { return rows.filters; }
   std::vector<mgmt::SaInfo> subnet_administration() const override { return rows.sa; }
   mgmt::LinuxInfo linux_plane() const override { return rows.linux_plane; }
+  std::vector<mgmt::ProxyInfo> proxies() const override { return rows.proxies; }
   mgmt::CaptureInfo capture() const override { return rows.capture; }
 };
 

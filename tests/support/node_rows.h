@@ -77,6 +77,7 @@ struct NodeRows {
   std::vector<mgmt::MulticastRouteInfo> mroutes;
   std::vector<mgmt::FilterInfo> filters;
   mgmt::LinuxInfo linux_plane;
+  std::vector<mgmt::ProxyInfo> proxies;
   std::vector<mgmt::SaInfo> sa;
   std::vector<mgmt::WorkerInfo> workers;
   std::vector<std::uint64_t> worker_loops;

@@ -13,6 +13,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <map>
 #include <optional>
 
 #include "lib/base/control_thread.h"
@@ -271,7 +272,7 @@ Status NodeBuilder::build() {
   for (auto step :
        {&NodeBuilder::assign_workers, &NodeBuilder::create_tables, &NodeBuilder::create_buffers,
         &NodeBuilder::create_ports, &NodeBuilder::create_hcas, &NodeBuilder::create_links,
-        &NodeBuilder::create_workers})
+        &NodeBuilder::create_proxies, &NodeBuilder::create_workers})
     if (auto s = (this->*step)(); !s) return s;
   return {};
 }
@@ -563,6 +564,31 @@ Status NodeBuilder::create_links() {
   return {};
 }
 
+/// Called before interfaces report their addresses. The links hear solicitations of all hosts.
+Status NodeBuilder::create_proxies() {
+  const wire::IpPrefix solicited{wire::solicited_node(wire::IpAddr{}), 104};
+  std::map<std::string, std::vector<table::InterfaceId>> groups;
+  for (std::size_t i = 0; i < parts_.ports.size(); ++i) {
+    const auto& group = parts_.config.ports[i].ip.proxy;
+    if (!group) continue;
+    groups[*group].push_back(parts_.ports[i]->config().id);
+    parts_.ports[i]->device().groups().join_all();
+  }
+  for (std::size_t i = 0; i < parts_.links.size(); ++i) {
+    const auto& group = parts_.config.links[i].ip.proxy;
+    if (!group) continue;
+    groups[*group].push_back(parts_.links[i]->config().id);
+    parts_.links[i]->control().route_groups(solicited, parts_.now());
+  }
+  for (const auto& [name, interfaces] : groups) {
+    parts_.proxies.push_back(std::make_unique<link::SubnetProxy>(name, secret_seed()));
+    for (const table::InterfaceId id : interfaces)
+      parts_.interfaces.find(id)->control->share_subnets(*parts_.proxies.back());
+    parts_.routes->share_networks(interfaces);
+  }
+  return {};
+}
+
 Status NodeBuilder::create_workers() {
   parts_.tables.entries = std::vector<fwd::InterfaceEntry>(parts_.interfaces.size());
   for (std::size_t i = 0; i < parts_.ports.size(); ++i) {
@@ -575,6 +601,7 @@ Status NodeBuilder::create_workers() {
     e.max_segments = p->device().capabilities().max_segments;
     e.tcp_offload = parts_.config.ports[i].tcp_offload;
     e.source_check = parts_.config.ports[i].ip.source_check;
+    e.proxy = parts_.config.ports[i].ip.proxy.has_value();
   }
   for (std::size_t i = 0; i < parts_.links.size(); ++i) {
     const auto& l = parts_.links[i];
@@ -588,6 +615,7 @@ Status NodeBuilder::create_workers() {
     e.set_gid(l->port().gid());
     e.copy_to_routers = parts_.config.links[i].copy_to_routers;
     e.source_check = parts_.config.links[i].ip.source_check;
+    e.proxy = parts_.config.links[i].ip.proxy.has_value();
   }
   for (unsigned i = 0; i < parts_.config.worker.count; ++i) {
     auto channel = WorkerChannel::create(i, socket_of(i), object_name(""));

@@ -39,6 +39,7 @@ class NodeBuilder {
   Result<EthDevice> open_port(const PortConfig& p, std::vector<unsigned>& receivers);
   Status create_hcas();
   Status create_links();
+  Status create_proxies();
   Status create_workers();
   Status connect_workers();
   /// NUMA node of a worker's lcore.

@@ -11,6 +11,7 @@
 #include "lib/base/rte_free.h"
 #include "lib/fabric/ring_ptr.h"
 #include "lib/fwd/worker_config.h"
+#include "lib/link/ip/subnet_proxy.h"
 #include "lib/mgmt/device/kernel_interfaces.h"
 #include "lib/mgmt/management_loop.h"
 #include "lib/mgmt/node/filter_list.h"
@@ -70,6 +71,7 @@ struct NodeParts {
   std::unique_ptr<NeighbourDirectory> neighbours;
   std::unique_ptr<MulticastWiring> multicast;
   std::unique_ptr<AddressBook> addresses;
+  std::vector<std::unique_ptr<link::SubnetProxy>> proxies;
   std::vector<std::unique_ptr<PortInstance>> ports;
   std::vector<std::unique_ptr<HcaInstance>> hcas;
   KernelInterfaces kernel_interfaces;

@@ -281,6 +281,15 @@ LinuxInfo NodeViewImpl::linux_plane() const {
   return linux_plane_.info();
 }
 
+std::vector<ProxyInfo> NodeViewImpl::proxies() const {
+  expects_management();
+  std::vector<ProxyInfo> rows;
+  for (const auto& p : parts_.proxies)
+    rows.push_back(
+        {p->group(), p->side_names(), p->hosts(parts_.now()), p->questions(), p->counters()});
+  return rows;
+}
+
 std::vector<SaInfo> NodeViewImpl::subnet_administration() const {
   parts_.loop->expects_own_lcore();
   std::vector<SaInfo> rows;

@@ -49,6 +49,7 @@ class NodeViewImpl final : public NodeView {
   std::vector<FilterInfo> filters() const override;
   std::vector<SaInfo> subnet_administration() const override;
   LinuxInfo linux_plane() const override;
+  std::vector<ProxyInfo> proxies() const override;
   CaptureInfo capture() const override;
 
  private:

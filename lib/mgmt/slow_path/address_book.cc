@@ -108,6 +108,22 @@ void AddressBook::report_unapplied(table::InterfaceId iface, const Status& statu
         name_of(iface), status.error().what, *suppressed);
 }
 
+/// Strangers can claim many addresses.
+bool AddressBook::host_located(table::InterfaceId iface, const wire::IpAddr& addr) {
+  expects_management();
+  const auto set = routes_.set_proxied(iface, addr);
+  if (set) return true;
+  if (const auto suppressed = host_log_limit_.allow(now_))
+    log(LogArea::kMgmt, LogLevel::kWarning, "{}: no route to host {}: {} ({} messages suppressed)",
+        name_of(iface), wire::to_string(addr), set.error().what, *suppressed);
+  return false;
+}
+
+void AddressBook::host_lost(table::InterfaceId /*iface*/, const wire::IpAddr& addr) {
+  expects_management();
+  routes_.remove_proxied(addr);
+}
+
 /// RFC 4861 §6.3.6, §8.3: the next of several routers takes over, and redirects end.
 void AddressBook::neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) {
   expects_management();

@@ -48,6 +48,8 @@ class AddressBook final : public link::AddressSink {
   }
   void default_router(table::InterfaceId iface, const wire::IpAddr& router, bool usable) override;
   void neighbour_failed(table::InterfaceId iface, const wire::IpAddr& addr) override;
+  bool host_located(table::InterfaceId iface, const wire::IpAddr& addr) override;
+  void host_lost(table::InterfaceId iface, const wire::IpAddr& addr) override;
 
  private:
   void forget_local(table::InterfaceId iface, const wire::IpPrefix& address);
@@ -66,6 +68,7 @@ class AddressBook final : public link::AddressSink {
   route::MulticastRouter& multicast_;
   TimePoint now_{};
   link::LogLimit log_limit_{std::chrono::seconds(1)};
+  link::LogLimit host_log_limit_{std::chrono::seconds(1)};
   /// Routers that advertise themselves. The first one has the default route until it fails.
   std::vector<std::pair<table::InterfaceId, wire::IpAddr>> routers_;
 };

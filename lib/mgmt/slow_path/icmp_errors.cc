@@ -62,6 +62,11 @@ void IcmpErrors::redirect(rte_mbuf* m, const wire::IpAddr& next_hop, InterfaceSl
                           TimePoint now) {
   expects_management();
   const wire::IpAddr sender = source_of(m);
+  // Hosts of a subnet that interfaces share find each other by ARP and neighbour discovery.
+  if (next_hop == destination_of(m) && in.control->shares_subnet(next_hop)) {
+    ++counters_.suppressed;
+    return;
+  }
   if (is_v4(m))
     tell(sender, redirect4(data_of(m), sender, next_hop, in.control->addresses()),
          route::IcmpBudget::kOther, &in, now);

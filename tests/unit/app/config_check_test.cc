@@ -123,7 +123,8 @@ const std::vector<Case> kCases = {
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",
      {"t.toml:18:3: port.eth1: unknown key \"speed\", allowed: device, address, mtu, tcp-offload, "
-      "multicast-router, mirror, last-member-interval, query-interval, query-response-interval, "
+      "multicast-router, mirror, proxy, last-member-interval, query-interval, "
+      "query-response-interval, "
       "query-robustness, igmp-version, mld-version, multicast-forwarder, max-groups, groups, "
       "source-check, directed-broadcast, ask-rarp, rarp-prefix-length, "
       "ipv6, "
@@ -136,7 +137,8 @@ const std::vector<Case> kCases = {
      {"t.toml:16:1: port.eth1: missing key device, allowed: string 1-63 printable characters",
       "t.toml:17:7: port.eth1.mtu: invalid value 1, allowed: integer 68-9600",
       "t.toml:18:1: port.eth1: unknown key \"mut\", allowed: device, address, mtu, tcp-offload, "
-      "multicast-router, mirror, last-member-interval, query-interval, query-response-interval, "
+      "multicast-router, mirror, proxy, last-member-interval, query-interval, "
+      "query-response-interval, "
       "query-robustness, igmp-version, mld-version, multicast-forwarder, max-groups, groups, "
       "source-check, directed-broadcast, ask-rarp, rarp-prefix-length, "
       "ipv6, "
@@ -437,7 +439,36 @@ const std::vector<Case> kCases = {
     {"prefix_twice",
      "[port.eth1]\ndevice = \"d\"\naddress = \"10.0.0.77/24\"\n",
      {"t.toml:18:11: port.eth1.address: invalid value \"10.0.0.77/24\": link.ib0.address has the "
-      "same prefix (line 10), allowed: each prefix on one interface"}},
+      "same prefix (line 10), allowed: each prefix on one interface, or on those of one proxy "
+      "group"}},
+    {"proxy_of_one_interface",
+     "[port.eth1]\ndevice = \"d\"\naddress = \"10.7.0.1/24\"\nproxy = \"lab\"\n",
+     {"t.toml:19:9: port.eth1.proxy: group \"lab\" has one interface, allowed: two or more"}},
+    {"proxy_without_address",
+     "[port.eth1]\ndevice = \"d\"\nproxy = \"lab\"\n"
+     "[port.eth2]\ndevice = \"e\"\naddress = \"10.7.0.1/24\"\nproxy = \"lab\"\n",
+     {"t.toml:18:9: port.eth1.proxy: eth1 has no address, allowed: interfaces with addresses"}},
+    {"proxy_of_other_prefixes",
+     "[port.eth1]\ndevice = \"d\"\naddress = \"10.7.0.1/24\"\nproxy = \"lab\"\n"
+     "[port.eth2]\ndevice = \"e\"\naddress = \"10.7.0.2/25\"\nproxy = \"lab\"\n",
+     {"t.toml:23:9: port.eth2.proxy: eth2 has no address in the prefix of \"10.7.0.1/24\" of eth1, "
+      "allowed: the same prefixes on all interfaces of group \"lab\""}},
+    {"proxy_of_more_prefixes",
+     "[port.eth1]\ndevice = \"d\"\naddress = \"10.7.0.1/24\"\nproxy = \"lab\"\n"
+     "[port.eth2]\ndevice = \"e\"\naddress = [\"10.7.0.2/24\", \"fd07::2/64\"]\nproxy = \"lab\"\n",
+     {"t.toml:23:9: port.eth2.proxy: eth1 has no address in the prefix of \"fd07::2/64\" of eth2, "
+      "allowed: the same prefixes on all interfaces of group \"lab\""}},
+    {"proxy",
+     "[port.eth1]\ndevice = \"d\"\naddress = [\"10.7.0.1/24\", \"fd07::1/64\"]\nproxy = \"lab\"\n"
+     "[port.eth2]\ndevice = \"e\"\naddress = [\"10.7.0.2/24\", \"fd07::2/64\"]\nproxy = \"lab\"\n",
+     {}},
+    {"proxy_of_another_group",
+     "[port.eth1]\ndevice = \"d\"\naddress = \"10.7.0.1/24\"\nproxy = \"lab\"\n"
+     "[port.eth2]\ndevice = \"e\"\naddress = \"10.7.0.2/24\"\nproxy = \"lab\"\n"
+     "[port.eth3]\ndevice = \"f\"\naddress = \"10.7.0.3/24\"\n",
+     {"t.toml:26:11: port.eth3.address: invalid value \"10.7.0.3/24\": port.eth1.address has the "
+      "same "
+      "prefix (line 18), allowed: each prefix on one interface, or on those of one proxy group"}},
 
     // Routes.
     {"route_twice",

@@ -375,14 +375,15 @@ TEST(Config, FileIsRead) {
   std::remove(file.c_str());
   ASSERT_TRUE(result);
   ASSERT_EQ(result->diagnostics.size(), 1U);
-  EXPECT_EQ(result->diagnostics[0].to_string(),
-            file +
-                ":17:1: port.eth0: unknown key \"end\", allowed: device, address, mtu, "
-                "tcp-offload, multicast-router, mirror, last-member-interval, query-interval, "
-                "query-response-interval, query-robustness, igmp-version, mld-version, "
-                "multicast-forwarder, max-groups, groups, source-check, "
-                "directed-broadcast, ask-rarp, rarp-prefix-length, ipv6, router-advertisement, "
-                "accept-ra");
+  EXPECT_EQ(
+      result->diagnostics[0].to_string(),
+      file +
+          ":17:1: port.eth0: unknown key \"end\", allowed: device, address, mtu, "
+          "tcp-offload, multicast-router, mirror, proxy, last-member-interval, query-interval, "
+          "query-response-interval, query-robustness, igmp-version, mld-version, "
+          "multicast-forwarder, max-groups, groups, source-check, "
+          "directed-broadcast, ask-rarp, rarp-prefix-length, ipv6, router-advertisement, "
+          "accept-ra");
 }
 
 // The example files have no fault and are consistent with each other.
