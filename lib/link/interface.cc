@@ -42,6 +42,10 @@ const std::vector<wire::IpPrefix>& Interface::addresses() const {
   return ip_.addresses();
 }
 
+bool Interface::is_shared(const wire::IpAddr& addr) const {
+  return ip_.is_shared(addr);
+}
+
 Status Interface::add_address(const wire::IpPrefix& address, const AddressOptions& options,
                               TimePoint now) {
   return ip_.add_address(address, options, now);

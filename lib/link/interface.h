@@ -139,6 +139,9 @@ class Interface {
   /// The configured addresses, one obtained by RARP, and those of add_address(), in the order in which
   /// it got them.
   [[nodiscard]] const std::vector<wire::IpPrefix>& addresses() const;
+  /// True if it is an own address that the interface shares with interfaces of other nodes: the source
+  /// of answers for it only.
+  [[nodiscard]] bool is_shared(const wire::IpAddr& addr) const;
   /// IPv6 addresses with their state, including the link-local one.
   [[nodiscard]] std::vector<AddressInfo> addresses6() const;
   /// Largest IPv6 packet; 0 if IPv6 does not run (see reason6()).
@@ -182,6 +185,12 @@ class Interface {
   /// ICMPv6 neighbour discovery octets from the IPv6 header on. Length and hop limit 255 are
   /// checked already; the ICMPv6 checksum is checked here. `slid`: as for on_arp().
   virtual void on_nd(std::span<const std::byte> packet, std::uint16_t slid, TimePoint now) = 0;
+  /// A packet of VRRP, from its IPv4 or IPv6 header on. `from`, `src_qpn`: the sender of its frame, zero
+  /// if unknown. Returns true if it was for this interface; otherwise it is for others to handle.
+  virtual bool on_vrrp(std::span<const std::byte> /*packet*/, const wire::Gid& /*from*/,
+                       std::uint32_t /*src_qpn*/, TimePoint /*now*/) {
+    return false;
+  }
   /// The packet (octets from the IPv6 header on) was sent on its ingress interface, towards
   /// `next_hop`. Sends a redirect to its sender if that is allowed. The caller limits the rate.
   void send_redirect(std::span<const std::byte> packet, const wire::IpAddr& next_hop,

@@ -107,6 +107,12 @@ struct ClientConfig {
 
 struct Fault;
 
+/// The kinds of Reports that users subscribe to.
+enum class Subscription : std::uint8_t {
+  kGroups,  ///< Created and deleted multicast groups.
+  kPorts,   ///< Ports that come into service and go out of it.
+};
+
 /// Management lcore only. Each attempt waits for its timeout plus a random jitter of up to a
 /// quarter of it, so that nodes that lost their SM at the same time do not retry at the same time.
 class Client {
@@ -134,10 +140,12 @@ class Client {
   /// shutdown, after the Report is acknowledged. It may submit, cancel and destroy the client.
   void set_report_handler(ReportHandler handler) { report_handler_ = std::move(handler); }
 
-  /// Subscriptions belong to the port, so the users that need Reports are counted.
+  /// Subscriptions belong to the port, so the users that need a kind of Reports are counted.
   /// remove_subscriber() returns true to the last user, which must end the subscriptions.
-  void add_subscriber() { ++subscribers_; }
-  [[nodiscard]] bool remove_subscriber() { return --subscribers_ == 0; }
+  void add_subscriber(Subscription to = Subscription::kGroups) { ++subscribers_of(to); }
+  [[nodiscard]] bool remove_subscriber(Subscription to = Subscription::kGroups) {
+    return --subscribers_of(to) == 0;
+  }
   /// The SA may have started again and have lost the subscriptions. Its later Reports are news, even
   /// if it repeats transaction IDs of earlier ones.
   void forget_reports() { reports_.clear(); }
@@ -205,6 +213,7 @@ class Client {
                                     const fabric::ReceivedMad& received);
   [[nodiscard]] std::size_t room_for_table(TransactionId id) const;
 
+  unsigned& subscribers_of(Subscription to) { return subscribers_[static_cast<std::size_t>(to)]; }
   // client_reports.cc
   bool on_report(const fabric::ReceivedMad& received, const wire::SaMad& mad, TimePoint now);
   [[nodiscard]] bool is_news(const wire::SaMad& mad, wire::Notice& notice, TimePoint now);
@@ -230,7 +239,7 @@ class Client {
       std::tuple<std::uint64_t, std::uint16_t, wire::Gid, std::uint16_t, wire::Gid, std::uint16_t>;
   Recent<ReportKey, bool> reports_;
   ReportHandler report_handler_;
-  unsigned subscribers_ = 0;
+  std::array<unsigned, 2> subscribers_{};
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

@@ -70,6 +70,7 @@ void ArpAgent::announce(TimePoint now) {
 }
 
 void ArpAgent::announce(const wire::IpAddr& own, TimePoint now) {
+  if (is_shared(own)) return;
   announce_once(own);
   again_.add(own, now + kAnnounceInterval);
 }
@@ -116,10 +117,13 @@ void ArpAgent::on_arp(const std::optional<wire::Arp>& arp, TimePoint now) {
       proxy_->heard(*side_, sender, now);
     }
   }
-  if (arp->op == wire::ArpOp::kRequest && for_us)
+  if (arp->op != wire::ArpOp::kRequest) return;
+  if (!for_us) {
+    if (proxy_ != nullptr && sender != target) proxy_asked(*arp, now);
+    return;
+  }
+  if (!is_shared(target) || shared_->answers(target, sender, arp->sender_hw, now))
     unicast(wire::ArpOp::kReply, arp->target_ip, arp->sender_hw, arp->sender_ip, now);
-  else if (arp->op == wire::ArpOp::kRequest && proxy_ != nullptr && sender != target)
-    proxy_asked(*arp, now);
 }
 
 /// True for messages that came back on another side, for claims of addresses of this node or of hosts
@@ -155,9 +159,11 @@ void ArpAgent::answer_for(const wire::IpAddr& addr, const ProxyAsker& asker, Tim
 
 /// Another host claims an own address. The claim is never learned.
 void ArpAgent::on_conflict(const wire::Arp& arp, TimePoint now) {
-  ++counters_.conflicts;
   const auto own = wire::IpAddr::v4(arp.sender_ip);
-  if (conflicts_.on_conflict(own, arp.sender_hw, now)) announce_once(own);
+  const bool shared = is_shared(own);
+  if (shared && shared_->claimed(own, arp.sender_hw, now)) return;
+  ++counters_.conflicts;
+  if (conflicts_.on_conflict(own, arp.sender_hw, now) && !shared) announce_once(own);
 }
 
 }  // namespace ipoib::link

@@ -14,6 +14,7 @@
 #include "lib/link/ip/address_conflicts.h"
 #include "lib/link/ip/announcements.h"
 #include "lib/link/ip/neighbour_cache.h"
+#include "lib/link/ip/shared_addresses.h"
 #include "lib/link/medium.h"
 #include "lib/wire/arp.h"
 
@@ -28,6 +29,9 @@ class ArpAgent final : public Solicitor {
   /// References are kept. `name`: name of the interface, for the log.
   ArpAgent(const std::string& name, const std::vector<wire::IpPrefix>& addresses, Medium& medium,
            NeighbourCache& cache);
+
+  /// Some of the addresses are shared. The reference is kept.
+  void share(SharedAddresses& shared) { shared_ = &shared; }
 
   void request(const wire::IpAddr& addr, unsigned attempt, TimePoint now) override;
   void probe(const wire::IpAddr& addr, const wire::HwAddr& hw, TimePoint now) override;
@@ -73,11 +77,15 @@ class ArpAgent final : public Solicitor {
   void on_conflict(const wire::Arp& arp, TimePoint now);
   [[nodiscard]] bool proxy_ignores(const wire::Arp& arp, TimePoint now);
   void proxy_asked(const wire::Arp& arp, TimePoint now);
+  [[nodiscard]] bool is_shared(const wire::IpAddr& own) const {
+    return shared_ != nullptr && shared_->has(own);
+  }
   [[nodiscard]] std::uint32_t source_for(const wire::IpAddr& target) const;
 
   const std::vector<wire::IpPrefix>& addresses_;
   Medium& medium_;
   NeighbourCache& cache_;
+  SharedAddresses* shared_ = nullptr;  ///< Null: it shares none.
   Announcements again_;
   RateLimiter named_{std::chrono::minutes(5), 3};  ///< Requests to all hosts with a sender.
   AddressConflicts conflicts_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/wire/ip_prefix.h"
 
 namespace ipoib::link {
 
@@ -149,8 +150,10 @@ std::optional<wire::IpAddr> Ip6Addresses::source_for(const wire::IpAddr& target)
   for (const auto& a : addresses_)
     if (a.state == AddressState::kReady && wire::contains(a.prefix, target)) return a.prefix.addr;
   if (const auto local = link_local()) return local;
-  for (const auto& a : addresses_)
-    if (a.state == AddressState::kReady) return a.prefix.addr;
+  for (const auto& a : addresses_) {
+    const bool of_several = wire::is_host(a.prefix) && undetected_.contains(a.prefix.addr);
+    if (a.state == AddressState::kReady && !of_several) return a.prefix.addr;
+  }
   return std::nullopt;
 }
 

@@ -58,7 +58,8 @@ class Ip6Addresses {
   /// All addresses except duplicates.
   [[nodiscard]] const std::vector<wire::IpPrefix>& prefixes() const { return prefixes_; }
   [[nodiscard]] std::vector<wire::IpPrefix> ready() const;
-  /// Usable source of packets to `target`: in its prefix, else link-local, else any. Empty: none.
+  /// Usable source of packets to `target`: in its prefix, else link-local, else any. Empty: none. An
+  /// address without a network that is used without detection is one of several nodes: no source.
   [[nodiscard]] std::optional<wire::IpAddr> source_for(const wire::IpAddr& target) const;
   [[nodiscard]] std::optional<wire::IpAddr> link_local() const;
 

@@ -24,6 +24,12 @@ IpStack::IpStack(const IpConfig& config, Medium& medium, NeighbourPaths& paths, 
       nd_{{config.name, config.id, config.ip6, groups_, receiver}, medium, neighbours_, seed ^ 4},
       neighbours_{config.neighbour, config.id, sink, *this, paths, seed ^ 2} {}
 
+void IpStack::share(SharedAddresses& shared) {
+  shared_ = &shared;
+  arp_.share(shared);
+  nd_.share(shared, addresses_);
+}
+
 // --- Life ---
 
 void IpStack::start() {
@@ -132,6 +138,9 @@ Status IpStack::remove_address(const wire::IpPrefix& address, TimePoint now) {
     return fail(Errc::kNotFound, "{} has no address {}", config_.name, wire::to_string(address));
   if (rarp_.learned() == address)
     return fail(Errc::kRefused, "cannot remove address {} from {}: it was obtained by RARP",
+                wire::to_string(address), config_.name);
+  if (is_shared(address.addr))
+    return fail(Errc::kRefused, "cannot remove address {} from {}: it is shared with other nodes",
                 wire::to_string(address), config_.name);
   const auto before = addresses_;
   addresses_.erase(it);

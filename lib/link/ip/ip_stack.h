@@ -18,6 +18,7 @@
 #include "lib/link/ip/neighbour_cache.h"
 #include "lib/link/ip/own_groups.h"
 #include "lib/link/ip/rarp_agent.h"
+#include "lib/link/ip/shared_addresses.h"
 #include "lib/link/ip/subnet_proxy.h"
 #include "lib/link/medium.h"
 #include "lib/wire/arp.h"
@@ -53,6 +54,12 @@ class IpStack final : private Solicitor, private ProxySide, private NeighbourWat
   Status add_address(const wire::IpPrefix& address, const AddressOptions& options, TimePoint now);
   Status remove_address(const wire::IpPrefix& address, TimePoint now);
 
+  /// Some of the addresses are shared with other nodes. The reference is kept. Call it before start().
+  void share(SharedAddresses& shared);
+  [[nodiscard]] bool is_shared(const wire::IpAddr& addr) const {
+    return shared_ != nullptr && shared_->has(addr);
+  }
+
   // The life of an interface.
   /// Reports the IPv4 addresses as ready.
   void start();
@@ -64,7 +71,10 @@ class IpStack final : private Solicitor, private ProxySide, private NeighbourWat
   /// Joins a further group until stop().
   void add_group(const wire::IpAddr& group, TimePoint now) { groups_.add(group, now); }
   /// Announces the IPv4 addresses to all hosts, twice.
-  void announce(TimePoint now) { arp_.announce(now); }
+  void announce(TimePoint now) {
+    arp_.announce(now);
+    if (shared_ != nullptr) shared_->announce(now);
+  }
   /// The interface is up, maybe again: requests an address by RARP if configured, starts IPv6, and
   /// requests gateways that had failed.
   void up(std::uint64_t interface_id, std::uint16_t mtu, TimePoint now);
@@ -181,6 +191,7 @@ class IpStack final : private Solicitor, private ProxySide, private NeighbourWat
   Medium& medium_;
   NeighbourSink& sink_;
   AddressSink& receiver_;
+  SharedAddresses* shared_ = nullptr;  ///< Null: it shares none.
   std::vector<wire::IpPrefix> addresses_;
   bool started_ = false;        ///< IPv4 addresses were reported as ready.
   bool ready_ = false;          ///< The medium carries packets.

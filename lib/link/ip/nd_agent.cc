@@ -94,6 +94,12 @@ void NdAgent::down(TimePoint now) {
   link_mtu_ = 0;
 }
 
+void NdAgent::share(SharedAddresses& shared, const std::vector<wire::IpPrefix>& addresses) {
+  shared_ = &shared;
+  for (const auto& own : addresses)
+    if (!own.addr.is_v4() && shared.has(own.addr)) addresses_.set_detection(own.addr, false);
+}
+
 void NdAgent::add(const wire::IpPrefix& address, bool detect, TimePoint now) {
   addresses_.set_detection(address.addr, detect);
   if (running_) addresses_.add(address, now);
@@ -214,6 +220,7 @@ void NdAgent::announce_once(const wire::IpAddr& addr, TimePoint now) {
 }
 
 void NdAgent::announce(const wire::IpAddr& addr, TimePoint now) {
+  if (is_shared(addr)) return;
   announce_once(addr, now);
   again_.add(addr, now + kNaInterval);
 }
@@ -257,7 +264,8 @@ void NdAgent::answer(const Message& question, TimePoint now) {
   m.target = question.target;
   m.router = place_.config.routing;
   m.solicited = !anonymous;
-  m.override_it = own;
+  // All hosts hear an answer to duplicate address detection: they keep to their member.
+  m.override_it = own && !(anonymous && is_shared(question.target));
   m.target_hw = medium_.own_hw();
   if (anonymous) {
     to_group(m, now);
@@ -397,7 +405,8 @@ void NdAgent::on_solicitation(const Message& m, TimePoint now) {
   const bool anycast = !state && is_router_anycast(m.target);
   const bool for_us = own || anycast;
   if (!anonymous && m.source_hw) learn(m.src, *m.source_hw, for_us && on_link(m.src), now);
-  if (own) answer(m, now);
+  if (own && (!is_shared(m.target) || shared_->answers(m.target, m.src, m.source_hw, now)))
+    answer(m, now);
   if (anycast) answer_later(m, now);
   if (proxy_ != nullptr && !state && !anycast) proxy_asked(m, now);
 }
@@ -604,8 +613,10 @@ void NdAgent::on_conflict(const Message& m, const wire::IpAddr& addr, TimePoint 
     if (addresses_.on_claim(addr, m.nonce, who, now)) ++counters_.conflicts;
     return;
   }
+  const bool shared = is_shared(addr);
+  if (shared && shared_->claimed(addr, hw, now)) return;
   ++counters_.conflicts;
-  if (conflicts_.on_conflict(addr, hw, now)) announce_once(addr, now);
+  if (conflicts_.on_conflict(addr, hw, now) && !shared) announce_once(addr, now);
 }
 
 void NdAgent::on_contradiction(const wire::IpAddr& addr, const std::optional<wire::HwAddr>& hw,

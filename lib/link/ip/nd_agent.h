@@ -21,6 +21,7 @@
 #include "lib/link/ip/neighbour_cache.h"
 #include "lib/link/ip/own_groups.h"
 #include "lib/link/ip/router_timers.h"
+#include "lib/link/ip/shared_addresses.h"
 #include "lib/link/log_limit.h"
 #include "lib/link/medium.h"
 #include "lib/wire/nd.h"
@@ -52,6 +53,8 @@ class NdAgent final : public Solicitor, private AddressOwner {
   /// Sends a final router advertisement (lifetime 0) if it sent any. Withdraws addresses and
   /// groups.
   void down(TimePoint now);
+  /// Some of the addresses are shared. The reference is kept. Call it before up().
+  void share(SharedAddresses& shared, const std::vector<wire::IpPrefix>& addresses);
   /// The interface has one more address: begins to use it if IPv6 runs. `detect`: after duplicate
   /// address detection, now and after each restart. Precondition: list() does not have it.
   void add(const wire::IpPrefix& address, bool detect, TimePoint now);
@@ -150,6 +153,9 @@ class NdAgent final : public Solicitor, private AddressOwner {
                                          const std::optional<wire::HwAddr>& hw, TimePoint now);
   void proxy_asked(const Message& m, TimePoint now);
   [[nodiscard]] Message advertisement_for(const wire::IpAddr& addr) const;
+  [[nodiscard]] bool is_shared(const wire::IpAddr& own) const {
+    return shared_ != nullptr && shared_->has(own);
+  }
 
   NdPlace place_;
   Medium& medium_;
@@ -167,6 +173,7 @@ class NdAgent final : public Solicitor, private AddressOwner {
   std::optional<TimePoint> mtu_taken_;    ///< Time of the last MTU from a router.
   LogLimit mtu_ignored_log_;
   RateLimiter redirects_{std::chrono::milliseconds(10), 10};
+  SharedAddresses* shared_ = nullptr;  ///< Null: it shares none.
   Announcements again_;
   AddressConflicts conflicts_;
   std::mt19937_64 random_;

@@ -41,12 +41,19 @@ fabric::AhAttr broadcast_ah(const LinkParameters& p) {
   return attr;
 }
 
+/// The shared addresses become addresses of the link.
+LinkConfig with_shared_addresses(LinkConfig config) {
+  const auto shared = shared_prefixes(config.shared);
+  config.addresses.insert(config.addresses.end(), shared.begin(), shared.end());
+  return config;
+}
+
 }  // namespace
 
 IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sink, sa::Client& sa,
                      std::uint64_t seed, AddressSink& receiver, std::optional<Connected> connected)
     : Interface{stack_},
-      config_{std::move(config)},
+      config_{with_shared_addresses(std::move(config))},
       dialect_{make_dialect(config_)},
       actions_{actions},
       sink_{sink},
@@ -69,6 +76,7 @@ IpoibLink::IpoibLink(LinkConfig config, LinkActions& actions, NeighbourSink& sin
       server_{dialect_->make_server(config_, connected ? &connected->manager : nullptr, counters_)},
       membership_{config_, actions, sa, counters_, *this, finder_.get(), seed ^ 3},
       groups_{dialect_->make_groups(group_surroundings(sa, receiver, seed ^ 5))},
+      shared_{make_shared_gateway(seed ^ 9)},
       traps_{config_, sa, counters_, seed ^ 6,
              [this](TimePoint now) { groups_->look_for_groups(now); }} {}
 
@@ -233,6 +241,7 @@ void IpoibLink::on_up(TimePoint now) {
   join_own_groups(now);
   look_for_twin();
   ip_.up(interface_id(), mtu_, now);
+  if (shared_) shared_->up(now);
 }
 
 std::uint64_t IpoibLink::interface_id() const {
@@ -260,10 +269,11 @@ void IpoibLink::set_state(State state) {
   actions_.state_changed(state);
 }
 
-void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t,
+void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
                        TimePoint now) {
   // Replies use a path of the SA: the SLID of a request need not lead back (RFC 4391 §9.1.2).
   paths_.prefer_lid(slid);
+  if (shared_) shared_->set_source(slid, src_qpn);
   const auto record = ip_.on_arp(arp, now);
   paths_.prefer_lid(0);
   if (record) heard(record->sender_hw, slid, now);
@@ -271,6 +281,7 @@ void IpoibLink::on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::
 
 void IpoibLink::on_nd(std::span<const std::byte> packet, std::uint16_t slid, TimePoint now) {
   paths_.prefer_lid(slid);
+  if (shared_) shared_->set_source(slid, 0);
   const auto sender = ip_.on_nd(packet, now);
   paths_.prefer_lid(0);
   if (sender) heard(*sender, slid, now);
@@ -388,6 +399,7 @@ void IpoibLink::tick(TimePoint now) {
   ip_.tick(now);
   groups_->tick(now);
   traps_.tick(now);
+  if (shared_) shared_->tick(now);
   move_some(now);
   if (state_ == State::kStopping) finish_stop(now);
 }
@@ -398,6 +410,7 @@ std::optional<TimePoint> IpoibLink::next_deadline() const {
   if (connections_) next = earlier(next, connections_->next_deadline());
   next = earlier(next, earlier(groups_->next_deadline(), traps_.next_deadline()));
   next = earlier(next, rejoins_.next());
+  if (shared_) next = earlier(next, shared_->next_deadline());
   if (is_moving()) next = earlier(next, move_due_);
   if (state_ != State::kStopping) return next;
   const bool all_left = membership_.state() == BroadcastMembership::State::kLeft && leaves_done();

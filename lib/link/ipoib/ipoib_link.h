@@ -24,6 +24,7 @@
 #include "lib/link/ipoib/paths/second_paths.h"
 #include "lib/link/ipoib/port_sharing.h"
 #include "lib/link/ipoib/queue_spread.h"
+#include "lib/link/ipoib/shared/shared_gateway.h"
 #include "lib/link/ipoib/trap_subscription.h"
 #include "lib/link/medium.h"
 #include "lib/sa/client.h"
@@ -63,6 +64,10 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   void on_arp(std::span<const std::byte> arp, std::uint16_t slid, std::uint32_t src_qpn,
               TimePoint now) override;
   void on_nd(std::span<const std::byte> packet, std::uint16_t slid, TimePoint now) override;
+  bool on_vrrp(std::span<const std::byte> packet, const wire::Gid& from, std::uint32_t src_qpn,
+               TimePoint now) override {
+    return shared_ && shared_->on_packet(packet, from, src_qpn, now);
+  }
   Status join_group(const wire::IpAddr& group, TimePoint now) override;
   Status leave_group(const wire::IpAddr& group, TimePoint now) override;
   void route_groups(const wire::IpPrefix& groups, TimePoint now) override {
@@ -101,6 +106,11 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   /// Null: the link is UD only.
   [[nodiscard]] Connections* connections() { return connections_.get(); }
   [[nodiscard]] const Connections* connections() const { return connections_.get(); }
+
+  /// The groups of nodes that share addresses of the link; empty: it shares none.
+  [[nodiscard]] std::vector<SharedGroupInfo> shared_groups(TimePoint now) const {
+    return shared_ ? shared_->info(now) : std::vector<SharedGroupInfo>{};
+  }
 
   [[nodiscard]] const LinkParameters& parameters() const { return parameters_; }
   [[nodiscard]] LinkCounters counters() const;
@@ -175,6 +185,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   [[nodiscard]] std::uint64_t interface_id() const;
   bool look_for_twin();
   void rejoin(TimePoint now);
+  [[nodiscard]] std::unique_ptr<SharedGateway> make_shared_gateway(std::uint64_t seed);
   [[nodiscard]] std::unique_ptr<Connections> make_connections(
       const std::optional<Connected>& connected, std::uint64_t seed);
   /// The paths to neighbours: with connected mode Connections, else PathTable.
@@ -228,6 +239,7 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   std::unique_ptr<BroadcastServer> server_;  ///< Null: no server runs here.
   BroadcastMembership membership_;
   std::unique_ptr<LinkGroups> groups_;
+  std::unique_ptr<SharedGateway> shared_;  ///< Null: the link shares no address.
   TrapSubscription traps_;
 };
 

@@ -18,6 +18,8 @@ void IpoibLink::on_port_event(fabric::PortEvent event, TimePoint now) {
   switch (event) {
     case PortEvent::kFatal: suspend(now); return membership_.lose("device failure", now);
     case PortEvent::kPortDown:
+      if (shared_) shared_->down();  // It hears no advertisements until the port is active.
+      return membership_.ask_again(now);
     case PortEvent::kPkeyChange: return membership_.ask_again(now);
     case PortEvent::kPortActive:
     case PortEvent::kLidChange:
@@ -66,6 +68,8 @@ void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
     membership_.on_created(notice.data_gid, now);
     groups_->on_created(notice.data_gid, now);
   }
+  if (shared_ && notice.is(wire::Trap::kGidOutOfService))
+    shared_->on_out_of_service(notice.data_gid, now);
   if (notice.is(wire::Trap::kGroupDeleted)) {
     membership_.on_deleted(notice.data_gid, now);
     groups_->on_deleted(notice.data_gid, now);
@@ -75,6 +79,7 @@ void IpoibLink::on_report(const wire::Notice& notice, TimePoint now) {
 /// Removes neighbours, paths, and the attachment to the broadcast group at the HCA.
 void IpoibLink::withdraw(TimePoint now) {
   traps_.stop();
+  if (shared_) shared_->down();
   if (connections_) connections_->stop(now);
   ip_.withdraw();
   paths_.clear();
@@ -109,6 +114,7 @@ void IpoibLink::stop(TimePoint now) {
   if (state_ == State::kStopping || state_ == State::kStopped) return;
   stop_by_ = now + kStopTimeout;
   rejoins_.end();
+  if (shared_) shared_->leave(now);
   groups_->prepare_stop();
   ip_.stop(now);
   groups_->stop(now);

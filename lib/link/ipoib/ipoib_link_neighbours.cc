@@ -39,6 +39,18 @@ std::unique_ptr<Connections> IpoibLink::make_connections(const std::optional<Con
                                        connected->manager, std::move(around), seed ^ 7);
 }
 
+std::unique_ptr<SharedGateway> IpoibLink::make_shared_gateway(std::uint64_t seed) {
+  if (config_.shared.addresses.empty()) return nullptr;
+  const auto listens = [this](const wire::IpAddr& group) {
+    const auto rows = groups_->list(TimePoint{});
+    return std::any_of(rows.begin(), rows.end(), [&group](const GroupInfo& row) {
+      return row.group == group && row.joins > 0 && row.state == "member";
+    });
+  };
+  return std::make_unique<SharedGateway>(SharedSurroundings{
+      config_.name, config_.shared, *this, stack_, config_.ip6.routing, listens, seed});
+}
+
 NeighbourPaths& IpoibLink::neighbour_paths() {
   if (connections_) return *connections_;
   return paths_;

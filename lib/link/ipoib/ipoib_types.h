@@ -16,6 +16,7 @@
 #include "lib/link/interface.h"
 #include "lib/link/ip/ip_stack.h"
 #include "lib/link/ipoib/connected/connection_types.h"
+#include "lib/link/shared_info.h"
 #include "lib/sa/client.h"
 
 namespace ipoib::link {
@@ -101,6 +102,7 @@ struct LinkConfig : IpConfig {
   bool balance = true;  ///< balance() moves neighbours, and busy workers get no new connections.
   unsigned paths = 1;   ///< PathConfig::paths
   GroupConfig group;
+  SharedConfig shared;  ///< Addresses in addition to IpConfig::addresses.
   ConnectionConfig connected;
   Duration join_backoff_min = std::chrono::seconds(1);
   Duration join_backoff_max = std::chrono::seconds(16);

@@ -11,7 +11,9 @@
 namespace ipoib::link {
 namespace {
 
-constexpr std::array kTraps = {wire::Trap::kGroupCreated, wire::Trap::kGroupDeleted};
+constexpr std::array kTraps = {wire::Trap::kGroupCreated, wire::Trap::kGroupDeleted,
+                               wire::Trap::kGidInService, wire::Trap::kGidOutOfService};
+constexpr std::size_t kGroupTraps = 2;
 constexpr Duration kDelay = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -26,11 +28,21 @@ TrapSubscription::TrapSubscription(const LinkConfig& config, sa::Client& sa, Lin
 
 TrapSubscription::~TrapSubscription() {
   stop();
-  if (holding_) static_cast<void>(sa_.remove_subscriber());
+  if (!holding_) return;
+  static_cast<void>(sa_.remove_subscriber());
+  if (traps() > kGroupTraps) static_cast<void>(sa_.remove_subscriber(sa::Subscription::kPorts));
+}
+
+/// Number of traps of this link.
+std::size_t TrapSubscription::traps() const {
+  return config_.shared.addresses.empty() ? kGroupTraps : kTraps.size();
 }
 
 void TrapSubscription::renew(TimePoint now) {
-  if (!std::exchange(holding_, true)) sa_.add_subscriber();
+  if (!std::exchange(holding_, true)) {
+    sa_.add_subscriber();
+    if (traps() > kGroupTraps) sa_.add_subscriber(sa::Subscription::kPorts);
+  }
   sa_.forget_reports();
   backoff_ = config_.group.backoff_min;
   renewed_ = true;
@@ -44,9 +56,15 @@ void TrapSubscription::stop() {
 
 void TrapSubscription::end(TimePoint now) {
   stop();
-  if (!std::exchange(holding_, false) || !sa_.remove_subscriber()) return;
-  // A refusal is ignored: an SA that has lost the subscriptions refuses.
-  for (std::size_t i = 0; i < kTraps.size(); ++i)
+  if (!std::exchange(holding_, false)) return;
+  if (sa_.remove_subscriber()) unsubscribe(0, kGroupTraps, now);
+  if (traps() > kGroupTraps && sa_.remove_subscriber(sa::Subscription::kPorts))
+    unsubscribe(kGroupTraps, kTraps.size(), now);
+}
+
+/// A refusal is ignored: an SA that has lost the subscriptions refuses.
+void TrapSubscription::unsubscribe(std::size_t first, std::size_t end, TimePoint now) {
+  for (std::size_t i = first; i < end; ++i)
     transactions_[i] = sa_.submit(
         sa::unsubscribe(kTraps[i]),
         [this, i](const sa::Outcome&, TimePoint) { transactions_[i] = sa::kNoTransaction; }, now);
@@ -62,7 +80,7 @@ void TrapSubscription::tick(TimePoint now) {
   due_.reset();
   if (config_.membership_refresh > Duration::zero())
     due_ = now + jitter_.around(config_.membership_refresh, kSpread);
-  for (std::size_t i = 0; i < kTraps.size(); ++i) {
+  for (std::size_t i = 0; i < traps(); ++i) {
     if (transactions_[i] != sa::kNoTransaction) continue;
     transactions_[i] = sa_.submit(
         sa::subscribe(kTraps[i]),

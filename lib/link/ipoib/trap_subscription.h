@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Subscribes to the SA's reports of created and deleted multicast groups (traps 66 and 67), again
+// Subscribes to the SA's reports of created and deleted multicast groups (traps 66 and 67) and, if the
+// link shares addresses, of ports that come into service and go out of it (traps 64 and 65), again
 // after every event that may have made the SA forget, and periodically. Source: RFC 4391 §10, §11.
 #pragma once
 
@@ -43,6 +44,8 @@ class TrapSubscription {
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return due_; }
 
  private:
+  [[nodiscard]] std::size_t traps() const;
+  void unsubscribe(std::size_t first, std::size_t end, TimePoint now);
   void on_answer(std::size_t which, const sa::Outcome& outcome, TimePoint now);
 
   const LinkConfig& config_;
@@ -52,7 +55,7 @@ class TrapSubscription {
   LogLimit log_limit_{std::chrono::minutes(1), 10};
   std::function<void(TimePoint)> on_subscribed_;
   bool renewed_ = false;  ///< `on_subscribed_` is not called yet.
-  std::array<sa::TransactionId, 2> transactions_{};
+  std::array<sa::TransactionId, 4> transactions_{};
   bool holding_ = false;  ///< Counted as a subscriber of the port.
   Duration backoff_{};
   std::optional<TimePoint> due_;
