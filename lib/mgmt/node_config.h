@@ -15,6 +15,7 @@
 #include "lib/fwd/generator_config.h"
 #include "lib/fwd/modes.h"
 #include "lib/link/interface_config.h"
+#include "lib/link/shared_info.h"
 #include "lib/mgmt/filter_config.h"
 #include "lib/mgmt/mad_config.h"
 #include "lib/route/multicast/forwarder_rule.h"
@@ -149,6 +150,7 @@ struct LinkConfigEntry {
   bool anonymous_requests = true;      ///< With several queue pairs: ARP requests without a sender.
   bool balance = true;  ///< With several queue pairs: neighbours leave those of busy workers.
   unsigned paths = 1;   ///< Largest number of paths to a neighbour.
+  link::SharedConfig shared{};  ///< Addresses that several nodes have.
 };
 
 struct PortConfig {

@@ -10,6 +10,10 @@
 #include "lib/mgmt/capture_info.h"
 #include "lib/mgmt/node_info.h"
 
+namespace ipoib::link {
+struct SharedGroupInfo;
+}
+
 namespace ipoib::mgmt {
 
 struct FilterInfo;
@@ -50,6 +54,9 @@ class NodeView {
   /// Interfaces that share their subnets, by group.
   [[nodiscard]] virtual std::vector<ProxyInfo> proxies() const = 0;
   [[nodiscard]] virtual CaptureInfo capture() const = 0;
+  /// Groups of nodes that share addresses; `link` empty: those of all links.
+  [[nodiscard]] virtual std::vector<link::SharedGroupInfo> shared_groups(
+      std::string_view link) const = 0;
   /// Interfaces of multicast routers only; `iface` empty: all.
   [[nodiscard]] virtual std::vector<QuerierInfo> queriers(std::string_view iface) const = 0;
 };

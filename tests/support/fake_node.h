@@ -43,6 +43,9 @@ struct FakeView final : mgmt::NodeView, Fake {
   std::vector<mgmt::MulticastRouteInfo> multicast_routes() const override { return rows.mroutes; }
   std::vector<mgmt::FilterInfo> filters() const override { return rows.filters; }
   std::vector<mgmt::SaInfo> subnet_administration() const override { return rows.sa; }
+  std::vector<link::SharedGroupInfo> shared_groups(Text i) const override {
+    return rows_of(i, rows.shared_groups);
+  }
   mgmt::LinuxInfo linux_plane() const override { return rows.linux_plane; }
   std::vector<mgmt::ProxyInfo> proxies() const override { return rows.proxies; }
   mgmt::CaptureInfo capture() const override { return rows.capture; }

@@ -76,6 +76,7 @@ struct NodeRows {
   std::vector<mgmt::QuerierInfo> queriers;
   std::vector<mgmt::MulticastRouteInfo> mroutes;
   std::vector<mgmt::FilterInfo> filters;
+  std::vector<link::SharedGroupInfo> shared_groups;
   mgmt::LinuxInfo linux_plane;
   std::vector<mgmt::ProxyInfo> proxies;
   std::vector<mgmt::SaInfo> sa;

@@ -549,6 +549,7 @@ Status NodeBuilder::create_links() {
     config.balance = l.balance;
     config.paths = l.paths;
     config.connected = connection_config(l);
+    config.shared = l.shared;
     config.group.send_only = l.send_only;
     config.group.flood_absent = l.flood_absent;
     config.group.multicast_router =

@@ -280,8 +280,8 @@ PacketBalance NodeCounters::packet_balance() const {
   const PuntCounters& punt = parts_.punt->counters();
   b.originated = parts_.injector->originated();
   b.joined += punt.joined;
-  b.delivered = punt.arp + punt.nd + punt.membership + punt.answered + punt.to_linux +
-                parts_.punt->waiting_fragments();
+  b.delivered = punt.arp + punt.nd + punt.membership + punt.adverts + punt.answered +
+                punt.to_linux + parts_.punt->waiting_fragments();
   return b;
 }
 

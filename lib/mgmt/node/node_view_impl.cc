@@ -252,6 +252,17 @@ std::vector<link::GroupInfo> NodeViewImpl::groups(std::string_view iface) const 
   return rows;
 }
 
+std::vector<link::SharedGroupInfo> NodeViewImpl::shared_groups(std::string_view link) const {
+  parts_.loop->expects_own_lcore();
+  std::vector<link::SharedGroupInfo> rows;
+  for (const auto& l : parts_.links) {
+    if (!link.empty() && l->config().name != link) continue;
+    auto of_one = l->control().shared_groups(parts_.now());
+    std::move(of_one.begin(), of_one.end(), std::back_inserter(rows));
+  }
+  return rows;
+}
+
 std::vector<QuerierInfo> NodeViewImpl::queriers(std::string_view iface) const {
   parts_.loop->expects_own_lcore();
   std::vector<QuerierInfo> rows;

@@ -44,6 +44,7 @@ class NodeViewImpl final : public NodeView {
                                 std::size_t max_rows) const override;
   std::vector<link::ConnectionInfo> connections(std::string_view link) const override;
   std::vector<link::GroupInfo> groups(std::string_view iface) const override;
+  std::vector<link::SharedGroupInfo> shared_groups(std::string_view link) const override;
   std::vector<QuerierInfo> queriers(std::string_view iface) const override;
   std::vector<MulticastRouteInfo> multicast_routes() const override;
   std::vector<FilterInfo> filters() const override;

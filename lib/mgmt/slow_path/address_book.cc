@@ -51,8 +51,10 @@ void AddressBook::forget_network(table::InterfaceId iface, const wire::IpPrefix&
 
 void AddressBook::address_ready(table::InterfaceId iface, const wire::IpPrefix& address) {
   expects_management();
-  multicast_.address_ready(iface, address.addr, now_);
-  auto& usable = interfaces_.find(iface)->usable;
+  InterfaceSlot& slot = *interfaces_.find(iface);
+  // Queries and reports from an address of several routers would confuse their election.
+  if (!slot.control->is_shared(address.addr)) multicast_.address_ready(iface, address.addr, now_);
+  auto& usable = slot.usable;
   if (std::find(usable.begin(), usable.end(), address) == usable.end()) usable.push_back(address);
   multicast_.set_networks(iface, usable);
   if (!wire::is_link_local6(address.addr)) report(iface, routes_.add_local(iface, address));

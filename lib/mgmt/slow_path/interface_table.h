@@ -45,7 +45,7 @@ struct InterfaceSlot {
     };
     return in(usable) || (addr.is_v4() && in(control->addresses()));
   }
-  /// An own address as source of packets to `to`: the first that fits, because later ones were added
+  /// An own address that is not shared, as source of packets to `to`: the first that fits, because later ones were added
   /// at run time and may move to other nodes. IPv4: any. IPv6: a link-local one if `to` is link-local,
   /// else one of the prefix of `to`, else any that is not link-local.
   [[nodiscard]] std::optional<wire::IpAddr> source_for(const wire::IpAddr& to) const {
@@ -53,6 +53,7 @@ struct InterfaceSlot {
     std::optional<wire::IpAddr> found;
     for (const wire::IpPrefix& p : v4 ? control->addresses() : usable) {
       if (p.addr.is_v4() != v4 || wire::is_link_local6(p.addr) != local) continue;
+      if (control->is_shared(p.addr)) continue;
       if (!v4 && wire::contains(p, to)) return p.addr;
       if (!found) found = p.addr;
     }

@@ -16,6 +16,9 @@
 #include "lib/mgmt/slow_path/ip_mbuf.h"
 #include "lib/route/icmp/icmp4.h"
 #include "lib/route/icmp/icmp6.h"
+#include "lib/wire/frame.h"
+#include "lib/wire/ipoib.h"
+#include "lib/wire/vrrp.h"
 
 namespace ipoib::mgmt {
 namespace {
@@ -129,6 +132,10 @@ void PuntHandler::deliver_local(rte_mbuf* m, InterfaceSlot& in) {
   const std::span<std::byte> packet = in_one_piece(m);
   if (multicast_->on_packet(in.control->id(), packet, now_))
     return deliver_membership(m, packet, in);
+  if (is_advert(m, packet, in)) {
+    ++counters_.adverts;
+    return rte_pktmbuf_free(m);
+  }
   ++counters_.local;
   if (const auto fragment = route::fragment_of(packet))
     deliver_fragment(m, *fragment, in);
@@ -167,6 +174,19 @@ void PuntHandler::deliver_to_router_of_linux(rte_mbuf* m, bool sample, Interface
     in.drops.add(verdict);
   }
   rte_pktmbuf_free(m);
+}
+
+/// True if the packet is one of VRRP that the interface takes itself.
+bool PuntHandler::is_advert(rte_mbuf* m, std::span<const std::byte> packet, InterfaceSlot& in) {
+  if (!wire::vrrp_router_of(packet)) return false;
+  const auto& rx = fabric::meta_of(m).rx;
+  wire::Gid from{};
+  // The GRH is in front of the header of the link, which is in front of the packet.
+  const std::size_t back = sizeof(wire::IpoibHdr) + rx.grh_offset;
+  if (rx.grh_offset >= sizeof(wire::Grh) && back <= rte_pktmbuf_headroom(m))
+    std::memcpy(&from, rte_pktmbuf_mtod(m, const std::byte*) - back + offsetof(wire::Grh, sgid),
+                sizeof(from));
+  return in.control->on_vrrp(packet, from, rx.src_qpn, now_);
 }
 
 void PuntHandler::deliver_fragment(rte_mbuf* m, const route::Fragment& fragment,

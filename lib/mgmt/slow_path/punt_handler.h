@@ -31,6 +31,7 @@ struct PuntCounters {
   std::uint64_t answered = 0;
   std::uint64_t to_linux = 0;         ///< Packets that the mirror of their interface took.
   std::uint64_t to_linux_router = 0;  ///< The part of them for its multicast router only.
+  std::uint64_t adverts = 0;          ///< Advertisements of nodes that share an address.
   /// Fragments that became part of a packet whose other fragment counts as that packet.
   std::uint64_t joined = 0;
 };
@@ -96,6 +97,7 @@ class PuntHandler final : route::FragmentSink {
   void deliver_local(rte_mbuf* m, InterfaceSlot& in);
   void deliver_membership(rte_mbuf* m, std::span<const std::byte> packet, InterfaceSlot& in);
   void deliver_to_router_of_linux(rte_mbuf* m, bool sample, InterfaceSlot& in);
+  [[nodiscard]] bool is_advert(rte_mbuf* m, std::span<const std::byte> packet, InterfaceSlot& in);
   void deliver_fragment(rte_mbuf* m, const route::Fragment& fragment, InterfaceSlot& in);
   void deliver_whole(rte_mbuf* m, std::span<std::byte> packet, InterfaceSlot& in,
                      bool in_fragments);
