@@ -20,6 +20,7 @@ Result<Output> show_port(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_hca(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_mirror(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_proxy(const mgmt::NodeFaces& node, const Match& match);
+Result<Output> show_shared(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_sa(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_worker(const mgmt::NodeFaces& node, const Match& match);
 Result<Output> show_drops(const mgmt::NodeFaces& node, const Match& match);

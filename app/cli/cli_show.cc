@@ -81,6 +81,27 @@ Result<Output> show_sa(const mgmt::NodeFaces& node, const Match& match) {
   return text;
 }
 
+Result<Output> show_shared(const mgmt::NodeFaces& node, const Match& match) {
+  const auto name = match.get("LINK");
+  if (auto s = require(name, link_names(node.view)); !s) return tl::make_unexpected(s.error());
+  Json groups = to_json(node.view.shared_groups(name.value_or("")));
+  if (match.has("json")) return dump(groups) + "\n";
+  std::string text;
+  for (Json& group : groups) {
+    const Json members = group.at("members");
+    group.erase("members");
+    text += object_text(group) + "\n" +
+            list_text(members, {{"MEMBER", "gid"},
+                                {"SELF", "self"},
+                                {"STATE", "state"},
+                                {"HOSTS", "hosts"},
+                                {"AGE MS", "age_ms"},
+                                {"LINK-LAYER ADDRESS", "lladdr"}}) +
+            "\n";
+  }
+  return text;
+}
+
 Result<Output> show_mirror(const mgmt::NodeFaces& node, const Match& match) {
   Json plane = to_json(node.view.linux_plane());
   if (match.has("json")) return dump(plane) + "\n";

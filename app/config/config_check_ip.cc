@@ -35,10 +35,21 @@ void collect_addresses(const std::vector<Placed<Entry>>& entries, std::vector<Ow
   }
 }
 
+/// Shared addresses are alone in their prefixes.
+void collect_shared(const Draft& draft, std::vector<OwnAddress>& own) {
+  for (const auto& l : draft.links) {
+    if (!l.good("shared-address")) continue;
+    for (std::size_t i = 0; i < l.value.shared.addresses.size(); ++i)
+      own.push_back({wire::host_prefix(l.value.shared.addresses[i]), &l.value.name,
+                     l.path + ".shared-address", &l.at("shared-address", i), false});
+  }
+}
+
 std::vector<OwnAddress> own_addresses(const Draft& draft, const Report& report) {
   std::vector<OwnAddress> own;
   collect_addresses(draft.links, own);
   collect_addresses(draft.ports, own);
+  collect_shared(draft, own);
   std::stable_sort(own.begin(), own.end(), [&](const OwnAddress& a, const OwnAddress& b) {
     return order_of(*a.at, report) < order_of(*b.at, report);
   });
@@ -138,6 +149,47 @@ void check_proxies(const Draft& draft, Report& report) {
                       s.path, missing != nullptr ? *s.name : *first.name, quote(wire::to_string(p)),
                       missing != nullptr ? *first.name : *s.name, quote(group)));
     }
+  }
+}
+
+/// The condition that a shared address misses; null: none.
+const char* missed_by_shared(const wire::IpAddr& addr, const mgmt::LinkConfigEntry& link) {
+  if (!addr.is_v4() && !link.ip.ip6.enabled) return "IPv4 addresses, because ipv6 is false";
+  for (const wire::IpPrefix& own : link.addresses)
+    if (!wire::is_host(own) && wire::contains(own, addr) &&
+        wire::is_interface_address({addr, own.len}))
+      return nullptr;
+  return "addresses of hosts within a prefix of address";
+}
+
+void check_shared(const Draft& draft, Report& report) {
+  for (const auto& l : draft.links) {
+    const link::SharedConfig& shared = l.value.shared;
+    if (shared.addresses.empty() || !l.good("shared-address") || !l.good("address")) continue;
+    for (std::size_t i = 0; i < shared.addresses.size(); ++i)
+      if (const char* const allowed = missed_by_shared(shared.addresses[i], l.value))
+        report.error(l.at("shared-address", i),
+                     fmt::format("{}.shared-address: invalid value {}, allowed: {}", l.path,
+                                 quote(wire::to_string(shared.addresses[i])), allowed));
+    for (const bool v4 : {true, false})
+      if (std::ranges::count_if(shared.addresses, [v4](const wire::IpAddr& addr) {
+            return addr.is_v4() == v4;
+          }) > std::ptrdiff_t{link::kMaxSharedAddresses})
+        report.error(l.at("shared-address"),
+                     fmt::format("{}.shared-address: too many IPv{} addresses, allowed: 0-{}",
+                                 l.path, v4 ? 4 : 6, link::kMaxSharedAddresses));
+    if (l.good("shared-interval") &&
+        shared.interval % std::chrono::milliseconds(10) != Duration::zero())
+      report.error(l.at("shared-interval"),
+                   fmt::format("{}.shared-interval: invalid value {}, allowed: multiples of 0.01",
+                               l.path, Seconds{}.write(shared.interval)));
+    const auto* const hca = find(draft.hcas, l.value.hca);
+    const bool known = hca != nullptr && hca->good("guid") && hca->value.guid != 0;
+    if (known && l.good("shared-members") && !shared.members.empty() &&
+        std::ranges::count(shared.members, hca->value.guid) == 0)
+      report.error(l.at("shared-members"),
+                   fmt::format("{}.shared-members: {:#018x} is missing, the guid of {}", l.path,
+                               hca->value.guid, hca->path));
   }
 }
 
@@ -417,6 +469,7 @@ void check_ip(const Draft& draft, Report& report) {
   const auto own = own_addresses(draft, report);
   check_addresses(own, report);
   check_proxies(draft, report);
+  check_shared(draft, report);
   check_routes(draft, own, report);
   check_room(draft, own, report);
   check_multicast_routes(draft, report);

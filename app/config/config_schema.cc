@@ -286,6 +286,40 @@ void add_connection_rows(std::vector<Row<LinkConfigEntry>>& rows) {
       "unlimited."));
 }
 
+/// Adds the options of addresses that several nodes share.
+void add_shared_rows(std::vector<Row<LinkConfigEntry>>& rows) {
+  using E = LinkConfigEntry;
+  Row<E> address = row<E>(
+      "shared-address", [](auto& c) -> auto& { return c.shared.addresses; },
+      ListOf<Address>{{}, 0, link::kMaxSharedAddresses * 2},
+      "IP addresses that this link shares with links of other nodes, each within a prefix of "
+      "address: hosts have them as gateways. All nodes are active, each answers the hosts that a "
+      "hash of their GUIDs gives to it, and when one goes the others take over its hosts. All "
+      "nodes have equal shared options.");
+  address.conditions = {
+      {"dialect", [](const E& l) { return !is_ibarp(l); }, "because dialect is \"ibarp2001\""}};
+  rows.push_back(std::move(address));
+  const auto add = [&](Row<E> r) {
+    r.conditions = {{"shared-address", [](const E& l) { return !l.shared.addresses.empty(); },
+                     "because there is no shared-address"}};
+    rows.push_back(std::move(r));
+  };
+  add(row<E>(
+      "shared-vrid", [](auto& c) -> auto& { return c.shared.vrid; }, Integer{1, 255},
+      "With shared-address: virtual router ID of the nodes' advertisements (VRRPv3), which no "
+      "other "
+      "routers of the link may use."));
+  add(row<E>(
+      "shared-interval", [](auto& c) -> auto& { return c.shared.interval; }, Seconds{0.1, 40},
+      "With shared-address: time between two advertisements. A node that was silent for three and "
+      "a half times this is gone. A multiple of 0.01."));
+  add(row<E>(
+      "shared-members", [](auto& c) -> auto& { return c.shared.members; },
+      ListOf<Guid>{{}, 0, link::kMaxSharedMembers},
+      "With shared-address: port GUIDs of the nodes that may share it, this one included. Default: "
+      "any node of the partition."));
+}
+
 /// Adds the options of the draft of 2001.
 void add_ibarp_rows(std::vector<Row<LinkConfigEntry>>& rows) {
   using E = LinkConfigEntry;
@@ -453,6 +487,7 @@ Section<LinkConfigEntry> link_section() {
               "(auto), inverted (eui64) or unchanged (modified-eui64), or the LID, for links "
               "within one InfiniBand subnet."),
       }};
+  add_shared_rows(section.rows);
   limit_to_dialects(section.rows);
   add_connection_rows(section.rows);
   add_ibarp_rows(section.rows);

@@ -236,6 +236,43 @@ Json counters_json(const mgmt::EthernetPortInfo& port) {
   return counters;
 }
 
+Json to_json(const link::SharedGroupInfo& group) {
+  Json members = Json::array();
+  for (const auto& m : group.members)
+    members.push_back(
+        {{"gid", wire::to_string(m.gid)},
+         {"lladdr", m.lladdr},
+         {"self", m.self},
+         {"state", m.state},
+         {"age_ms", std::chrono::duration_cast<std::chrono::milliseconds>(m.age).count()},
+         {"hosts", m.hosts}});
+  const link::SharedCounters& c = group.counters;
+  Json refused = Json::object();
+  for (std::size_t i = 0; i < c.refused.size(); ++i)
+    if (c.refused[i] != 0)
+      refused[std::string{to_string(static_cast<link::SharedRefusal>(i))}] = c.refused[i];
+  return {{"iface", group.iface},
+          {"addresses", texts(group.addresses)},
+          {"vrid", group.vrid},
+          {"state", group.state},
+          {"hosts", group.hosts},
+          {"to_inform", group.to_inform},
+          {"answered", c.answered},
+          {"left", c.left},
+          {"early", c.early},
+          {"taken_over", c.taken_over},
+          {"handed_over", c.handed_over},
+          {"reminded", c.reminded},
+          {"skipped", c.skipped},
+          {"forgotten", c.forgotten},
+          {"claims", c.claims},
+          {"adverts_sent", c.adverts_sent},
+          {"adverts_received", c.adverts_received},
+          {"adverts_unsent", c.adverts_unsent},
+          {"adverts_refused", std::move(refused)},
+          {"members", std::move(members)}};
+}
+
 Json to_json(const mgmt::LinkInfo& link) {
   const auto& p = link.parameters;
   Json object = {{"name", link.name},

@@ -30,6 +30,7 @@ namespace ipoib::app {
 [[nodiscard]] Json to_json(const mgmt::RouteInfo& route);
 [[nodiscard]] Json to_json(const link::GroupInfo& group);
 [[nodiscard]] Json to_json(const link::ConnectionInfo& connection);
+[[nodiscard]] Json to_json(const link::SharedGroupInfo& group);
 [[nodiscard]] Json to_json(const mgmt::QuerierInfo& querier);
 [[nodiscard]] Json to_json(const mgmt::MulticastRouteInfo& route);
 [[nodiscard]] Json to_json(const mgmt::FilterInfo& filter);

@@ -50,6 +50,7 @@ constexpr std::array kEndpoints = {
     Endpoint{"/ipoib/mirrors", "Mirrors of interfaces in Linux, and its routes", ""},
     Endpoint{"/ipoib/proxies", "Groups of interfaces that share their subnets", ""},
     Endpoint{"/ipoib/proxy_hosts", "Hosts of shared subnets", "[FIRST]"},
+    Endpoint{"/ipoib/shared", "Addresses that links share with other nodes", ""},
     Endpoint{"/ipoib/sa_groups", "Groups of the embedded SA", "HCA[,FIRST]"},
     Endpoint{"/ipoib/sa_ports", "Ports known to the embedded SA", "HCA[,FIRST]"},
     Endpoint{"/ipoib/workers", "Worker lcores", ""},

@@ -211,6 +211,7 @@ Json telemetry_answer(const mgmt::NodeFaces& node, std::string_view command,
   if (command == "/ipoib/mirrors") return to_json(node.view.linux_plane());
   if (command == "/ipoib/proxies") return proxies(node);
   if (command == "/ipoib/proxy_hosts") return piece(proxied_hosts(node), number_of(parameters));
+  if (command == "/ipoib/shared") return to_json(node.view.shared_groups(""));
   if (command == "/ipoib/sa_groups") return kept(node, "groups", parameters);
   if (command == "/ipoib/sa_ports") return kept(node, "ports", parameters);
   if (command == "/ipoib/workers") return to_json(node.stats.workers());

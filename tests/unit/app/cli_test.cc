@@ -195,7 +195,7 @@ TEST_F(CliTest, WrongCommandsSayWhatWasExpected) {
       text("show lnik"),
       "error: at word 2 \"lnik\": expected one of link, port, fwd, latency, neigh, route, "
       "group, querier, connection, mroute, filter, drops, trace, capture, worker, management, "
-      "hca, mirror, proxy, sa, config, "
+      "hca, mirror, proxy, shared, sa, config, "
       "log\n");
   EXPECT_EQ(text("route add 1.2.3.4/99 via 10.0.0.2"),
             "error: at word 3 \"1.2.3.4/99\": expected PREFIX (IP prefix without host bits)\n");

@@ -119,6 +119,26 @@ const std::vector<Case> kCases = {
      "[port.eth1]\ndevice = \"net_tap1\"\nquery-interval = 5\nquery-response-interval = 5\n",
      {"t.toml:19:27: port.eth1.query-response-interval: invalid value 5, allowed: less than "
       "query-interval, which is 5"}},
+    {"P18_shared_addresses_outside_the_network",
+     "[link.ib1]\nhca = \"soft0\"\npkey = 0x8001\naddress = \"10.1.0.2/24\"\n"
+     "shared-address = [\"10.1.0.255\", \"10.2.0.1\", \"10.1.0.2\", \"10.1.0.3\"]\n"
+     "shared-interval = 0.155\n",
+     {"t.toml:20:19: link.ib1.shared-address: invalid value \"10.1.0.255\", allowed: addresses of "
+      "hosts within a prefix of address",
+      "t.toml:20:33: link.ib1.shared-address: invalid value \"10.2.0.1\", allowed: addresses of "
+      "hosts within a prefix of address",
+      "t.toml:20:45: link.ib1.shared-address: duplicate address \"10.1.0.2/32\", first used by "
+      "link.ib1.address (line 19)",
+      "t.toml:21:19: link.ib1.shared-interval: invalid value 0.155, allowed: multiples of 0.01"}},
+    {"P18_shared_members_without_the_node",
+     "[link.ib1]\nhca = \"soft0\"\npkey = 0x8001\naddress = \"10.1.0.2/24\"\n"
+     "shared-address = \"10.1.0.3\"\nshared-members = [\"0x2\"]\n",
+     {"t.toml:21:19: link.ib1.shared-members: 0x0002c903000a0b01 is missing, the guid of "
+      "hca.soft0"}},
+    {"P18_shared_options_without_an_address",
+     "[link.ib1]\nhca = \"soft0\"\npkey = 0x8001\nshared-vrid = 5\n",
+     {"t.toml:19:15: link.ib1.shared-vrid: value 5 is not allowed, because there is no "
+      "shared-address"}},
     {"routes_of_a_full_table", "[route-table]\nmax-prefixes = 64\n" + routes(55), {}},
     {"unknown_key",
      "[port.eth1]\ndevice = \"net_tap1\"\n  speed = 10\n",

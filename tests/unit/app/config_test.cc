@@ -41,6 +41,10 @@ scope = 14
 qpn = 0x48
 create-broadcast = false
 address = ["10.2.0.1/16", "10.3.0.1/32"]
+shared-address = "10.2.0.100"
+shared-vrid = 255
+shared-interval = 0.25
+shared-members = "0x1"
 source-check = "loose"
 directed-broadcast = "all-subnets"
 multicast-router = false
@@ -216,6 +220,10 @@ TEST(Config, ReadsEveryOption) {
   EXPECT_EQ(link.scope, 14);
   EXPECT_EQ(link.addresses, (std::vector{wire::IpPrefix{wire::IpAddr::v4(0x0a02'0001), 16},
                                          wire::IpPrefix{wire::IpAddr::v4(0x0a03'0001), 32}}));
+  EXPECT_EQ(link.shared.addresses, std::vector{wire::IpAddr::v4(0x0a02'0064)});
+  EXPECT_EQ(link.shared.vrid, 255);
+  EXPECT_EQ(link.shared.interval, std::chrono::milliseconds(250));
+  EXPECT_EQ(link.shared.members, std::vector<std::uint64_t>{1});
   EXPECT_EQ(c.ports.at(1).mtu, 9000);
   EXPECT_TRUE(c.ports.at(1).tcp_offload);
   EXPECT_EQ(c.ports[1].ip.source_check, fwd::SourceCheck::kStrict);

@@ -138,6 +138,22 @@ TEST(Render, ConfigHasSectionsAndKeysOfTheFile) {
   EXPECT_FALSE(config.contains("route"));
 }
 
+TEST(Render, P18_SharedAddressesOfALink) {
+  link::SharedGroupInfo group;
+  group.iface = "ib0";
+  group.addresses = {wire::IpAddr::v4(0x0a00'0064)};
+  group.state = "member";
+  group.members.push_back({wire::Gid::of(wire::kDefaultGidPrefix, 1), "", true, "member", {}, 3});
+  group.counters.taken_over = 2;
+  group.counters.refused[static_cast<std::size_t>(link::SharedRefusal::kStranger)] = 5;
+  const Json row = to_json(group);
+  EXPECT_EQ(row["addresses"], Json::array({"10.0.0.100"}));
+  EXPECT_EQ(row["taken_over"], 2);
+  EXPECT_EQ(row["adverts_refused"], (Json{{"stranger", 5}}));
+  EXPECT_EQ(row["members"][0]["hosts"], 3);
+  EXPECT_EQ(row["members"][0]["self"], true);
+}
+
 TEST(Render, TextThatIsNotUtf8) {
   mgmt::LinkInfo link;
   link.reason = "a\xff";
