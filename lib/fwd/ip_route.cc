@@ -175,7 +175,12 @@ void unresolved(Context& c, const Ingress& in, rte_mbuf* m, const NextHop& hop,
                 const Neighbour* neighbour, const IpAddr& dst, DropBin& bin) noexcept {
   const table::InterfaceId iface = neighbour != nullptr ? neighbour->iface : hop.iface;
   if (iface >= c.interfaces.size()) return bin.add(m, Drop::kIpNoRoute);
-  if (!c.interfaces[iface].is_up()) return c.punt.icmp_error(in, m, Drop::kLinkDown, V::kNoHost);
+  if (!c.interfaces[iface].is_up()) {
+    // The host may be on another interface that shares the subnet. Management knows or asks.
+    if (c.interfaces[iface].proxy && hop.kind == NextHopKind::kConnected)
+      return c.punt.neighbour_wanted(in, m, iface, dst);
+    return c.punt.icmp_error(in, m, Drop::kLinkDown, V::kNoHost);
+  }
   if (neighbour != nullptr && neighbour->state == NeighbourState::kFailed)
     return c.punt.icmp_error(in, m, Drop::kNeighbourFailed, V::kNoHost);
   if (neighbour != nullptr) return c.punt.neighbour_wanted(in, m, iface, neighbour->addr);

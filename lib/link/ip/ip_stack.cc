@@ -209,6 +209,7 @@ bool IpStack::refuses(const wire::IpAddr& addr, HeldPacket packet) {
 void IpStack::request_neighbour(const wire::IpAddr& addr, HeldPacket packet, TimePoint now) {
   if (const auto why = why_no_neighbour(own_addresses(addr), addr))
     return sink_.drop(packet, *why, false);
+  if (proxy_ != nullptr && !ready_) proxy_->on_request(*this, addr, now);
   if (refuses(addr, packet)) return;
   // The route has changed since the packet was punted.
   if (proxy_ != nullptr && proxy_->has_just_left(*this, addr, now)) return sink_.release(packet);

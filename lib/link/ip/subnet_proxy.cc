@@ -87,9 +87,11 @@ bool SubnetProxy::wants(const ProxySide& side, const wire::IpAddr& addr) const {
   return questions_.contains(addr);
 }
 
-/// Packets to a host without a route do not arrive.
+/// Packets to a host without a route do not arrive. A host may be known here already, from before its
+/// subnet was shared or while there was no room.
 void SubnetProxy::heard(ProxySide& side, const wire::IpAddr& addr, TimePoint now) {
   now_ = now;
+  if (!is_on(side, addr) && side.neighbours().hw_of(addr)) on_located(side, addr, now);
   const auto it = questions_.find(addr);
   if (it == questions_.end()) return;
   const std::vector<Waiting> askers = std::move(it->second.askers);
@@ -187,8 +189,12 @@ SubnetProxy::Question* SubnetProxy::question_of(const wire::IpAddr& addr, const 
   const auto of_asker = std::count_if(questions_.begin(), questions_.end(), [&](const auto& q) {
     return std::any_of(q.second.askers.begin(), q.second.askers.end(), is_asker);
   });
-  if (questions_.size() >= kMaxQuestions ||
-      static_cast<std::size_t>(of_asker) >= kMaxQuestionsOfOne) {
+  // Hosts that look for duplicates have no address yet, and packets from elsewhere have many senders:
+  // these have half of the room together.
+  const bool alone = asker != nullptr && *asker != wire::HwAddr::zero(asker->kind());
+  const std::size_t most = alone ? kMaxQuestions : kMaxQuestions / 2;
+  if (questions_.size() >= most ||
+      (alone && static_cast<std::size_t>(of_asker) >= kMaxQuestionsOfOne)) {
     ++counters_.refused;
     return nullptr;
   }
