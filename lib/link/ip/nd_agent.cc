@@ -405,8 +405,9 @@ void NdAgent::on_solicitation(const Message& m, TimePoint now) {
   const bool anycast = !state && is_router_anycast(m.target);
   const bool for_us = own || anycast;
   if (!anonymous && m.source_hw) learn(m.src, *m.source_hw, for_us && on_link(m.src), now);
-  if (own && (!is_shared(m.target) || shared_->answers(m.target, m.src, m.source_hw, now)))
-    answer(m, now);
+  // Solicitations to this node alone may lack the option.
+  const auto hw = m.source_hw || anonymous ? m.source_hw : cache_.hw_of(m.src);
+  if (own && (!is_shared(m.target) || shared_->answers(m.target, m.src, hw, now))) answer(m, now);
   if (anycast) answer_later(m, now);
   if (proxy_ != nullptr && !state && !anycast) proxy_asked(m, now);
 }

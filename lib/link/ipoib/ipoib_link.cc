@@ -229,7 +229,11 @@ void IpoibLink::on_membership_changed(TimePoint now) {
     case Broadcast::kMember: break;
   }
   const bool moved = std::exchange(moved_, false);
-  if (state_ == State::kUp && !moved) return;
+  if (state_ == State::kUp && !moved) {
+    // The port may have been down for a moment, which ended the membership in the group of nodes.
+    if (shared_ && actions_.port().state == fabric::PortState::kActive) shared_->up(now);
+    return;
+  }
   set_state(State::kUp);
   on_up(now);
 }
