@@ -105,8 +105,8 @@ InterfaceId only_out(const table::Delivery& d) noexcept {
 /// Gives the packet, or a copy, to the multicast router of Linux if it must see it. Returns true if
 /// `m` went there. A packet that is delivered to Linux anyway needs no copy.
 template <class V>
-[[gnu::noinline]] bool show_linux(Context& c, const Ingress& in, rte_mbuf* m,
-                                  table::Delivery* d) noexcept {
+[[gnu::noinline]] bool show_linux(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d,
+                                  CopySender<V>& sender) noexcept {
   const auto& hdr = *rte_pktmbuf_mtod(m, const typename V::Hdr*);
   const IpAddr group = V::destination(hdr);
   if (wire::is_link_scope_group(group) || V::source_stays(hdr) || V::hops(hdr) <= 1) return false;
@@ -116,13 +116,14 @@ template <class V>
     return true;
   }
   const bool sample = d->for_linux == table::ForLinux::kSample;
-  if (d->local || (sample ? !d->sample_due : d->for_linux != table::ForLinux::kAll) ||
-      !c.punt.may_copy_for_linux(in))
+  if (d->local || (sample ? !d->sample_due : d->for_linux != table::ForLinux::kAll)) return false;
+  if (!c.punt.may_copy_for_linux(in)) {
+    // A later packet can be the sample.
+    if (!sample) sender.no_copy(m, Drop::kPuntRateLimited);
     return false;
-  rte_mbuf* const copy = rte_pktmbuf_copy(m, c.fragment_pool, 0, UINT32_MAX);
+  }
+  rte_mbuf* const copy = sender.copy(m);
   if (copy == nullptr) return false;
-  c.stats.copies.add(1);
-  c.trace.copied(m, copy);
   c.punt.give_linux(in, copy, sample);
   d->sample_due = false;
   d->only_out = only_out(*d);
@@ -157,7 +158,7 @@ void one_packet(Context& c, const Ingress& in, rte_mbuf* m, table::Delivery* d, 
     if (from != table::kNoInterface) report_forwarder<V>(c, in, m, d, from);
     if (!strays) report_source<V>(c, in, d, hdr);
   }
-  if (of.linux && forwarding && show_linux<V>(c, in, m, d)) return;
+  if (of.linux && forwarding && show_linux<V>(c, in, m, d, sender)) return;
   if (d == nullptr) {
     if (V::is_proxied(c, in, m)) return V::deliver(c, in, m);
     return bin.add(m, Drop::kIpMulticast);

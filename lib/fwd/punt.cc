@@ -58,6 +58,14 @@ std::optional<ArpAddresses> arp_addresses(const InterfaceEntry& entry, const rte
   return ArpAddresses{!arp, first->host(), second->host()};
 }
 
+/// True for an advertisement of VRRP. Shape: at least a header of its version. Source: RFC 5798 §5.
+bool is_vrrp(const rte_mbuf* m) noexcept {
+  constexpr std::uint8_t kVrrp = 112;
+  const auto* const v4 = rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
+  return (v4->version() == 4 ? v4->protocol
+                             : rte_pktmbuf_mtod(m, const wire::Ipv6Hdr*)->next_header) == kVrrp;
+}
+
 /// The source of an IP packet. Shape: at least a header of its version.
 wire::IpAddr ip_sender(const rte_mbuf* m) noexcept {
   const auto* const v4 = rte_pktmbuf_mtod(m, const wire::Ipv4Hdr*);
@@ -268,8 +276,13 @@ void Punt::fill_rx(const Ingress& in, rte_mbuf* m, bool group) const noexcept {
 
 void Punt::local(const Ingress& in, rte_mbuf* m, bool group) noexcept {
   if (in.iface == table::kNoInterface) return drop(in, m, Drop::kLocalFromSelf);
+  const bool advert = group && is_vrrp(m);
+  if (advert && !take(Use::kAdvertiser, mix(in.iface, link_sender_of(interfaces_[in.iface], m)),
+                      limits_.stranger_per_source))
+    return drop(in, m, Drop::kPuntRateLimited);
   fill_rx(in, m, group);
-  push_or_drop(in, message(Kind::kLocal, in.iface, m), Budget::kLocal);
+  push_or_drop(in, message(Kind::kLocal, in.iface, m),
+               advert ? Budget::kMembership : Budget::kLocal);
 }
 
 void Punt::membership(const Ingress& in, rte_mbuf* m, bool group) noexcept {
@@ -416,7 +429,8 @@ void Punt::multicast_heard(const Ingress& in, rte_mbuf* m, const table::Delivery
 
 bool Punt::may_ask_linux(const Ingress& in, const wire::IpAddr& group,
                          const wire::IpAddr& source) noexcept {
-  if (spent(in, Budget::kForLinux)) return false;
+  // Sources that Linux does not know leave half to those that it does.
+  if (in_use(in, Budget::kForLinux) >= limit(Budget::kForLinux) / 2) return false;
   KeyUse& use = use_of(Use::kForLinux, mix(mix(in.iface, group), source), limits_.linux_again);
   return std::exchange(use.used, 1U) == 0;
 }

@@ -56,7 +56,8 @@ class Punt {
   /// For an Ethernet frame, PacketMeta::rx holds only that and the interface. A packet without an
   /// ingress interface was sent by this node to itself: kLocalFromSelf.
   void local(const Ingress& in, rte_mbuf* m, bool group = false) noexcept;
-  /// IGMP and MLD have their own limit, so that pings cannot keep hosts out of their groups.
+  /// IGMP and MLD have their own limit, so that pings cannot keep hosts out of their groups. VRRP to a
+  /// group shares it: nodes that miss it take over from each other.
   void membership(const Ingress& in, rte_mbuf* m, bool group) noexcept;
   /// `speaker`: the target of a neighbour advertisement, the source of another message.
   void nd(const Ingress& in, rte_mbuf* m, bool group, const wire::IpAddr& speaker) noexcept;
@@ -132,8 +133,8 @@ class Punt {
 
   /// The uses of keys: a neighbour that is wanted, the IP and link-layer sender of packets for such
   /// neighbours, a neighbour that speaks, the sender of such messages, a neighbour that asks for
-  /// others, a stranger, a source of a group, a redirected flow, a sender of broadcasts, a source of a
-  /// group that Linux does not know, a group that several routers may forward.
+  /// others, a stranger, a source of a group, a redirected flow, a sender of broadcasts or of VRRP, a
+  /// source of a group that Linux does not know, a group that several routers may forward.
   enum class Use : std::uint8_t {
     kWanted,
     kSource,
@@ -145,6 +146,7 @@ class Punt {
     kGroup,
     kRedirect,
     kBroadcaster,
+    kAdvertiser,
     kForLinux,
     kHeard,
     kCount

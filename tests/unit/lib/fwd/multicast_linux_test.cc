@@ -191,8 +191,9 @@ TEST_P(MulticastLinuxLimits, P17_ManySourcesAreLimited) {
     one.source = source.c_str();
     feed_link(one.packet());
   }
-  EXPECT_EQ(punted().size(), kPackets);
-  EXPECT_EQ(drops(kIb0, Drop::kIpMulticast), 20U - kPackets);
+  constexpr auto kHalf = (kPackets + 1) / 2;  // Known sources have the other half.
+  EXPECT_EQ(punted().size(), kHalf);
+  EXPECT_EQ(drops(kIb0, Drop::kIpMulticast), 20U - kHalf);
 }
 
 TEST_P(MulticastLinuxLimits, P17_CopiesAreLimitedAndPacketsGoOn) {
@@ -201,7 +202,9 @@ TEST_P(MulticastLinuxLimits, P17_CopiesAreLimitedAndPacketsGoOn) {
   for (int i = 0; i < 20; ++i) feed_link(s.packet());
   EXPECT_EQ(punted().size(), kPackets);
   EXPECT_EQ(sent_by_port(kEth0).size(), 20U);
-  EXPECT_EQ(all_drops(), 0U);
+  EXPECT_EQ(drops(kIb0, Drop::kPuntRateLimited), 20U - kPackets)
+      << "copies that Linux does not get";
+  EXPECT_EQ(all_drops(), 20U - kPackets);
 }
 
 }  // namespace

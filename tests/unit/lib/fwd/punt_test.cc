@@ -298,6 +298,24 @@ TEST_F(PuntTest, P16_BroadcastsOfOneSenderAndOfAllAreLimited) {
   EXPECT_EQ(punted().size(), 1U);
 }
 
+/// Nodes that share an address take over from those that they do not hear.
+TEST_F(PuntTest, P18_PingsKeepOutNoAdvertisementsOfVrrp) {
+  configs[0].punt.stranger_per_source = 2;
+  make();
+  const auto advert = [&](std::uint8_t from) {
+    const Ip4 packet{.dst = "224.0.0.18", .protocol = wire::IpProto{112}};
+    rte_mbuf* const m = mbuf(ethernet(mac(0xa0), mac(from), 0x0800, packet.bytes()));
+    rte_pktmbuf_adj(m, RTE_ETHER_HDR_LEN);
+    punt_->local(in_, m, true);
+  };
+  for (int i = 0; i < 100; ++i) punt_->local(in_, mbuf(Ip4{}.bytes()), true);
+  EXPECT_EQ(punted().size(), 5U);
+  for (int i = 0; i < 10; ++i) advert(0x10);
+  EXPECT_EQ(punted().size(), 2U) << "one sender has its share";
+  advert(0x11);
+  EXPECT_EQ(punted().size(), 1U);
+}
+
 TEST_F(PuntTest, P07_OneStrangerGetsItsShareOfArpAndNd) {
   configs[0].punt.stranger_per_source = 2;
   make();
