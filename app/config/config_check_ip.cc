@@ -41,7 +41,8 @@ void collect_shared(const Draft& draft, std::vector<OwnAddress>& own) {
     if (!l.good("shared-address")) continue;
     for (std::size_t i = 0; i < l.value.shared.addresses.size(); ++i)
       own.push_back({wire::host_prefix(l.value.shared.addresses[i]), &l.value.name,
-                     l.path + ".shared-address", &l.at("shared-address", i), false});
+                     l.path + ".shared-address", &l.at("shared-address", i), false,
+                     &l.value.ip.proxy});
   }
 }
 
@@ -166,6 +167,12 @@ void check_shared(const Draft& draft, Report& report) {
   for (const auto& l : draft.links) {
     const link::SharedConfig& shared = l.value.shared;
     if (shared.addresses.empty() || !l.good("shared-address") || !l.good("address")) continue;
+    if (l.value.ip.proxy)
+      report.error(
+          l.at("shared-address"),
+          fmt::format("{}.shared-address: allowed: links without proxy, because hosts on the "
+                      "other side would not learn of another node",
+                      l.path));
     for (std::size_t i = 0; i < shared.addresses.size(); ++i)
       if (const char* const allowed = missed_by_shared(shared.addresses[i], l.value))
         report.error(l.at("shared-address", i),

@@ -135,6 +135,12 @@ const std::vector<Case> kCases = {
      "shared-address = \"10.1.0.3\"\nshared-members = [\"0x2\"]\n",
      {"t.toml:21:19: link.ib1.shared-members: 0x0002c903000a0b01 is missing, the guid of "
       "hca.soft0"}},
+    {"P18_shared_address_of_a_proxy_group",
+     "[link.ib1]\nhca = \"soft0\"\npkey = 0x8001\naddress = \"10.1.0.2/24\"\n"
+     "shared-address = \"10.1.0.3\"\nproxy = \"lan\"\n"
+     "[port.eth1]\ndevice = \"net_tap1\"\naddress = \"10.1.0.4/24\"\nproxy = \"lan\"\n",
+     {"t.toml:20:18: link.ib1.shared-address: allowed: links without proxy, because hosts on the "
+      "other side would not learn of another node"}},
     {"P18_shared_options_without_an_address",
      "[link.ib1]\nhca = \"soft0\"\npkey = 0x8001\nshared-vrid = 5\n",
      {"t.toml:19:15: link.ib1.shared-vrid: value 5 is not allowed, because there is no "
