@@ -115,6 +115,10 @@ Status NetlinkRequests::change_address(std::uint16_t type, std::uint16_t flags,
     mnl_attr_put(&message, IFA_LOCAL, addr.size(), addr.data());
     mnl_attr_put(&message, IFA_ADDRESS, addr.size(), addr.data());
     mnl_attr_put_u32(&message, IFA_FLAGS, IFA_F_NODAD);
+    if (addr.size() == kIpv4Len || len != 8 * addr.size()) return;
+    ifa_cacheinfo lifetimes{};
+    lifetimes.ifa_valid = 0xffff'ffff;
+    mnl_attr_put(&message, IFA_CACHEINFO, sizeof lifetimes, &lifetimes);
   });
 }
 

@@ -38,7 +38,8 @@ class NetlinkRequests {
   /// Enables the interface.
   Status set_up(std::int32_t ifindex);
   /// `addr`: 4 octets of IPv4 or 16 of IPv6. The kernel adds the route to its network, too. It does
-  /// not look for duplicates.
+  /// not look for duplicates. An IPv6 address with the length 128 may be shared with other nodes, so it
+  /// is the source of answers only (deprecated, RFC 4862 §5.5.4).
   Status add_address(std::int32_t ifindex, std::span<const std::byte> addr, std::uint8_t len);
   Status remove_address(std::int32_t ifindex, std::span<const std::byte> addr, std::uint8_t len);
 

@@ -39,16 +39,12 @@ struct MirrorTest : ::testing::Test {
     auto opened = kernel::NetlinkRequests::open(here.path());
     ASSERT_TRUE(opened) << opened.error().what;
     requests = std::move(*opened);
-    make(false);
-    ASSERT_NE(mirror, nullptr);
     in_namespace([this] {
       raw = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
       udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     });
     ASSERT_GE(raw, 0);
-    ASSERT_TRUE(carrier_is(false));
-    mirror->set_carrier(true);
-    ASSERT_TRUE(carrier_is(true));
+    ASSERT_NO_FATAL_FAILURE(make(false));
   }
   void make(bool of_port) {
     mirror.reset();
@@ -57,6 +53,9 @@ struct MirrorTest : ::testing::Test {
     auto made = Mirror::create(config, *requests, of_port);
     ASSERT_TRUE(made) << made.error().what;
     mirror = std::move(*made);
+    ASSERT_TRUE(carrier_is(false));
+    mirror->set_carrier(true);
+    ASSERT_TRUE(carrier_is(true));
   }
   void TearDown() override {
     for (const int fd : {raw, udp})
@@ -162,10 +161,7 @@ TEST_F(MirrorTest, P17_FramesOfPortsLeaveAsTheyAre) {
   const wire::MacAddr group{std::byte{1}, {}, std::byte{0x5e}, {}, {}, std::byte{9}};
   EXPECT_EQ(of_frame(ETHERTYPE_IP, ip4(17, 8), host), Sent::kPacket);
   EXPECT_EQ(of_frame(0x88cc, Bytes(46)), Sent::kRefused);
-  make(true);
-  ASSERT_NE(mirror, nullptr);
-  mirror->set_carrier(true);
-  ASSERT_TRUE(carrier_is(true));
+  ASSERT_NO_FATAL_FAILURE(make(true));
   EXPECT_EQ(of_frame(ETHERTYPE_IP, ip4(17, 8), host), Sent::kFrame);
   EXPECT_EQ(taken.size(), 14U + 28);
   EXPECT_EQ(taken[5], std::byte{9});
@@ -238,6 +234,15 @@ TEST_F(MirrorTest, P17_DisabledInterfaceTakesNoPackets) {
   EXPECT_EQ(mirror->deliver(ip4(17, 8)), Drop::kLinuxDown);
   in_namespace([] { ASSERT_EQ(std::system("ip link set ib0 up"), 0); });
   EXPECT_EQ(mirror->deliver(ip4(17, 8)), Drop::kNone);
+}
+
+/// Programs would have the address as their source, and other nodes would get the answers.
+TEST_F(MirrorTest, P18_SharedAddressIsNoPreferredSource) {
+  mirror->set_addresses({prefix("fd00::9/128"), prefix("fd00::2/64")}, now);
+  in_namespace([] {
+    EXPECT_EQ(std::system("ip -6 -o address show dev ib0 | grep -q 'fd00::9/128.*deprecated'"), 0);
+    EXPECT_NE(std::system("ip -6 -o address show dev ib0 | grep -q 'fd00::2/64.*deprecated'"), 0);
+  });
 }
 
 TEST_F(MirrorTest, P17_LinuxHasTheAddresses) {
