@@ -104,8 +104,7 @@ std::set<InterfaceId> MulticastTable::incoming_of(const IpAddr& addr, const Grou
   for (const auto& [iface, n] : group.listeners) incoming.insert(iface);
   for (const StaticMulticastRoute& route : static_)
     if (wire::contains(route.groups, addr)) incoming.insert(route.in);
-  for (const auto& [source, route] : group.of_linux)
-    if (route.in != table::kNoInterface) incoming.insert(route.in);
+  for (const auto& [iface, n] : group.linux_in) incoming.insert(iface);
   if (!group.filters.empty())
     for (InterfaceId i = 0; i < kMaxInterfaces; ++i)
       if (is_router(i)) incoming.insert(i);

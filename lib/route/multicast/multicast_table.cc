@@ -166,19 +166,32 @@ Status MulticastTable::set_linux(const LinuxMulticastRoute& route, TimePoint now
                 to_string(route.group));
   LinuxMulticastRoute kept = route;
   if (kept.in < kMaxInterfaces) kept.out &= ~bit(kept.in);
-  LinuxMulticastRoute& entry = groups_[route.group].of_linux[route.source];
+  Group& group = groups_[route.group];
+  LinuxMulticastRoute& entry = group.of_linux[route.source];
   const bool is_new = linux_routes_.insert({route.group, route.source}).second;
   const LinuxMulticastRoute before = std::exchange(entry, kept);
   if (!is_new && before == kept) return {};
+  if (!is_new) count_linux_in(group, before.in, false);
+  count_linux_in(group, kept.in, true);
   any ? refresh(route.group, now) : refresh_source(route.group, route.source, now, before.in);
   return {};
 }
 
+void MulticastTable::count_linux_in(Group& group, InterfaceId in, bool more) {
+  if (in == table::kNoInterface) return;
+  const auto it = group.linux_in.try_emplace(in, 0).first;
+  if (more)
+    ++it->second;
+  else if (--it->second == 0)
+    group.linux_in.erase(it);
+}
+
 void MulticastTable::remove_linux(const IpAddr& group, const IpAddr& source, TimePoint now) {
   if (linux_routes_.erase({group, source}) == 0) return;
-  auto& routes = groups_[group].of_linux;
-  const LinuxMulticastRoute before = routes[source];
-  routes.erase(source);
+  Group& of = groups_[group];
+  const LinuxMulticastRoute before = of.of_linux[source];
+  of.of_linux.erase(source);
+  count_linux_in(of, before.in, false);
   source == kAnySource ? refresh(group, now) : refresh_source(group, source, now, before.in);
 }
 

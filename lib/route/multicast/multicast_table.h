@@ -174,6 +174,7 @@ class MulticastTable {
     std::map<table::InterfaceId, GroupFilter> filters{};
     std::map<wire::IpAddr, TimePoint> seen{};                ///< source, forgotten at
     std::map<wire::IpAddr, LinuxMulticastRoute> of_linux{};  ///< Key: source.
+    std::map<table::InterfaceId, std::size_t> linux_in{};    ///< Entries of `of_linux` from each.
     Entries installed{};
 
     [[nodiscard]] bool idle() const {
@@ -195,6 +196,7 @@ class MulticastTable {
                                                      const Group& group) const;
   [[nodiscard]] bool is_named(const wire::IpAddr& addr, const Group& group,
                               const wire::IpAddr& source) const;
+  static void count_linux_in(Group& group, table::InterfaceId in, bool more);
   [[nodiscard]] std::set<table::InterfaceId> incoming_of(const wire::IpAddr& addr,
                                                          const Group& group) const;
   [[nodiscard]] Installed entry_for(const wire::IpAddr& addr, const Group& group,
