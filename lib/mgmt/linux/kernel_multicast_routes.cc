@@ -56,7 +56,8 @@ void KernelMulticastRoutes::set(const KernelMulticastRoute& route) {
 void KernelMulticastRoutes::remove(const Key& key) {
   listed_.erase(key);
   if (routes_.erase(key) == 0) return;
-  doubt_ = doubt_ || waiting_;
+  // A list of everything is worth its time only if there is room for many.
+  doubt_ = doubt_ || (waiting_ && routes_.size() < max_routes_ - max_routes_ / 8);
   sink_.multicast_route_removed(key.first, key.second);
 }
 

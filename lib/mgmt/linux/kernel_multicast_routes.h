@@ -17,7 +17,7 @@ namespace ipoib::mgmt {
 /// Management lcore only. A part of KernelState, which gives it the messages.
 class KernelMulticastRoutes {
  public:
-  static constexpr std::size_t kMaxRoutes = 16'384;
+  static constexpr std::size_t kMaxRoutes = 8'192;
   /// The ones of daemons that ask for no table of their own.
   static constexpr std::uint32_t kTable4 = 253, kTable6 = 254;
 

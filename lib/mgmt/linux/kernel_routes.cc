@@ -238,6 +238,12 @@ void KernelRoutes::list(const Key& key, const KernelHops& content) {
   std::size_t end = 0;  // of the routes that were listed before.
   for (std::size_t i = 0; i < chain_.size(); ++i)
     if (routes_[chain_[i]].stamp == snapshot_ && !routes_[chain_[i]].changed) end = i + 1;
+  // A kernel without a family answers for all families, so that a list has routes twice.
+  const auto is_listed = [this, &content](Slot slot) {
+    return paths_.content(routes_[slot].paths) == content;
+  };
+  if (std::any_of(chain_.begin(), chain_.begin() + static_cast<std::ptrdiff_t>(end), is_listed))
+    return;
   const auto is_same = [this, &content](Slot slot) {
     const Route& route = routes_[slot];
     return (route.stamp != snapshot_ || route.changed) && paths_.content(route.paths) == content;

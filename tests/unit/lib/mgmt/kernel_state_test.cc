@@ -311,6 +311,17 @@ TEST_F(KernelStateTest, P17_SnapshotChangesOnlyWhatDiffers) {
 }
 
 /// A route may be added to a link that has no address any more.
+/// A kernel without a family answers the request for its routes with those of all families.
+TEST_F(KernelStateTest, P17_RouteThatASnapshotListsTwiceIsOne) {
+  snapshot([&] {
+    link(1);
+    for (int i = 0; i < 2; ++i) route(RTM_NEWROUTE, "10.0.0.0/8", {path(1, "1.0.0.1")}, kListed);
+  });
+  EXPECT_EQ(sink.routes.size(), 1U);
+  route(RTM_DELROUTE, "10.0.0.0/8", {path(1, "1.0.0.1")});
+  EXPECT_TRUE(sink.routes.empty());
+}
+
 TEST_F(KernelStateTest, P17_SnapshotWithoutAnAddressKeepsItsRoutes) {
   address(RTM_NEWADDR, 1, "1.0.0.8");
   state.on_loss();
