@@ -184,7 +184,11 @@ Status start_frontends(const Options& options, const mgmt::NodeFaces& node, Cli&
     // The terminal writes to standard output itself.
     static_cast<void>(frontends.standard_output.wait(kFilePatience));
     auto terminal = Terminal::create(
-        cli, node.loop.events(), STDIN_FILENO, STDOUT_FILENO, [&node] { node.loop.request_stop(); },
+        cli, node.loop.events(), STDIN_FILENO, STDOUT_FILENO,
+        [&node] {
+          // The end of the input after `quit` is no second request, which would cut a drain short.
+          if (!node.loop.stop_requested()) node.loop.request_stop();
+        },
         settle_log_of_command);
     if (!terminal) return tl::make_unexpected(terminal.error());
     frontends.terminal = std::move(*terminal);

@@ -189,6 +189,7 @@ void LinuxPlane::set_draining(bool on, TimePoint now) {
   expects_management();
   if (on == (drain_ == Drain::kDraining) || (!on && drain_ == Drain::kOff)) return;
   drain_ = on ? Drain::kDraining : Drain::kEnding;
+  if (on) drain_began_ = now;
   drain_step_ = now + (on ? kGoodbyeTime : config_.drain_hold);
   if (on) state_.freeze_routes();
   log(LogArea::kMgmt, LogLevel::kNotice, "{}",
@@ -258,7 +259,7 @@ void LinuxPlane::follow(Place& place, bool all) {
   if (up && place.enabled && (all || place.followed != slot_of(place).usable))
     update_addresses(place);
   const bool draining = drain_ == Drain::kDraining;
-  place.mirror->set_dormant(draining);
+  place.mirror->set_dormant(draining, now_);
   place.mirror->set_carrier(up && !(draining && !drain_step_));
 }
 

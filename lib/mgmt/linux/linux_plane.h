@@ -72,6 +72,7 @@ class LinuxPlane final : private KernelStateSink {
   /// LinuxConfig::drain_hold after the end of the drain.
   void set_draining(bool on, TimePoint now);
   [[nodiscard]] Drain drain() const { return drain_; }
+  [[nodiscard]] TimePoint drain_began() const { return drain_began_; }
 
   /// Follows the interfaces. Call once per turn of the loop.
   void advance(TimePoint now);
@@ -154,6 +155,7 @@ class LinuxPlane final : private KernelStateSink {
   std::map<RouteKey, KernelRouteEntry> refused_routes_;
   RouteKey retried_{};  ///< The last one that was.
   Drain drain_ = Drain::kOff;
+  TimePoint drain_began_{};
   /// kDraining: time at which the carrier goes, none: it has gone; kEnding: end.
   std::optional<TimePoint> drain_step_{};
   bool in_step_ = false;

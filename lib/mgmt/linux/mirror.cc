@@ -16,7 +16,7 @@ namespace ipoib::mgmt {
 namespace {
 
 constexpr std::size_t kEthernetLen = 14;
-constexpr Duration kAddressRetry = std::chrono::seconds(1);
+constexpr Duration kRetry = std::chrono::seconds(1);
 constexpr std::size_t kMaxFrameLen = kEthernetLen + 65'535;
 /// Source of frames to Linux: a locally administered address, which no interface has.
 constexpr wire::MacAddr kSender = {std::byte{2}, std::byte{0}, std::byte{0},
@@ -166,12 +166,13 @@ void Mirror::set_carrier(bool up) {
   carrier_ = up;
 }
 
-void Mirror::set_dormant(bool dormant) {
-  // A request that Linux refuses is not repeated.
-  if (std::exchange(dormant_, dormant) == dormant) return;
-  if (const Status s = requests_.set_dormant(ifindex(), dormant); !s)
-    log(LogArea::kMgmt, LogLevel::kWarning, "{}: mirror of Linux: cannot make it {}: {}", name(),
-        dormant ? "dormant" : "active", s.error().what);
+void Mirror::set_dormant(bool dormant, TimePoint now) {
+  if (dormant_ == dormant || now < dormant_again_) return;
+  if (const Status s = requests_.set_dormant(ifindex(), dormant); !s) {
+    dormant_again_ = now + kRetry;
+    return report(dormant ? "cannot make it dormant" : "cannot make it active", s, now);
+  }
+  dormant_ = dormant;
 }
 
 void Mirror::set_mtu(unsigned mtu) {
@@ -207,7 +208,7 @@ void Mirror::set_addresses(const std::vector<wire::IpPrefix>& addresses, TimePoi
 bool Mirror::add(const wire::IpPrefix& address, TimePoint now) {
   const Status added = requests_.add_address(ifindex(), octets_of(address.addr), address.len);
   if (!added && added.error().code != Errc::kExists) {
-    if (refused_.insert_or_assign(address, now + kAddressRetry).second)
+    if (refused_.insert_or_assign(address, now + kRetry).second)
       report("cannot add " + wire::to_string(address), added, now);
     return false;
   }

@@ -68,7 +68,7 @@ class Mirror {
   /// names those that it refuses.
   void set_carrier(bool up);
   /// Programs see that the interface does not run, and can send on it: kernel::NetlinkRequests.
-  void set_dormant(bool dormant);
+  void set_dormant(bool dormant, TimePoint now);
   void set_mtu(unsigned mtu);
   void set_addresses(const std::vector<wire::IpPrefix>& addresses, TimePoint now);
   /// Removes an address that another process added. kNotFound counts as done.
@@ -104,6 +104,7 @@ class Mirror {
   bool of_port_;
   bool carrier_ = false;
   bool dormant_ = false;
+  TimePoint dormant_again_ = TimePoint::min();   ///< Linux is not asked before this time.
   std::set<wire::IpPrefix> addresses_;           ///< Added here, and not removed since.
   std::map<wire::IpPrefix, TimePoint> refused_;  ///< Not added before this time.
   std::vector<std::byte> frame_;

@@ -84,13 +84,12 @@ void NodeRunner::turn() {
   sleep();
 }
 
-/// A drain that an operator began counts.
+/// The time of a drain that an operator began counts.
 void NodeRunner::drain_before_end() {
   const Duration time = parts_.config.linux_plane.drain_time;
-  if (time == Duration::zero() || linux_plane_.drain() == Drain::kDraining ||
-      !control_.set_draining(true))
-    return;
-  drain_end_ = parts_.now() + time;
+  if (time == Duration::zero()) return;
+  if (linux_plane_.drain() != Drain::kDraining && !control_.set_draining(true)) return;
+  drain_end_ = linux_plane_.drain_began() + time;
   while (!loop_.stop_urged() && parts_.now() < *drain_end_) turn();
   drain_end_.reset();
 }
