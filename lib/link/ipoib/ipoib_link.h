@@ -107,6 +107,11 @@ class IpoibLink final : public Interface, private Medium, private MembershipOwne
   [[nodiscard]] Connections* connections() { return connections_.get(); }
   [[nodiscard]] const Connections* connections() const { return connections_.get(); }
 
+  [[nodiscard]] bool shares_addresses() const { return shared_ != nullptr; }
+  /// False: other nodes that share its addresses serve the hosts (SharedGroup::set_serving()).
+  void set_serving(bool serving, TimePoint now) {
+    if (shared_) shared_->set_serving(serving, now);
+  }
   /// The groups of nodes that share addresses of the link; empty: it shares none.
   [[nodiscard]] std::vector<SharedGroupInfo> shared_groups(TimePoint now) const {
     return shared_ ? shared_->info(now) : std::vector<SharedGroupInfo>{};

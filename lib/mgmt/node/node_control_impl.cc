@@ -51,14 +51,17 @@ void NodeControlImpl::set_forwarding(bool on) {
 Status NodeControlImpl::set_draining(bool on) {
   parts_.loop->expects_own_lcore();
   const auto advertises = [](const auto& slot) { return slot->control->advertises_router(); };
+  const auto shares = [](const auto& link) { return link->control().shares_addresses(); };
   const bool has_hosts =
-      std::any_of(parts_.interfaces.begin(), parts_.interfaces.end(), advertises);
+      std::any_of(parts_.interfaces.begin(), parts_.interfaces.end(), advertises) ||
+      std::any_of(parts_.links.begin(), parts_.links.end(), shares);
   if (on && !has_hosts && !linux_plane_.has_mirrors())
     return fail(Errc::kRefused,
                 "a drain would tell no neighbour: no interface is mirrored in Linux, and none has "
-                "router-advertisement");
+                "router-advertisement or shared-address");
   linux_plane_.set_draining(on, parts_.now());
   for (const auto& slot : parts_.interfaces) slot->control->set_default_router(!on, parts_.now());
+  for (const auto& link : parts_.links) link->control().set_serving(!on, parts_.now());
   return {};
 }
 

@@ -145,6 +145,11 @@ void SharedGateway::leave(TimePoint now) {
   }
 }
 
+void SharedGateway::set_serving(bool serving, TimePoint now) {
+  for (const auto& family : families_)
+    if (family) family->group.set_serving(serving, now);
+}
+
 bool SharedGateway::has(const wire::IpAddr& addr) const {
   const auto& all = around_.config.addresses;
   return std::find(all.begin(), all.end(), addr) != all.end();

@@ -43,6 +43,7 @@ class SharedGateway final : public SharedAddresses {
   void up(TimePoint now);
   void down();
   void leave(TimePoint now);
+  void set_serving(bool serving, TimePoint now);
 
   [[nodiscard]] bool has(const wire::IpAddr& addr) const override;
   [[nodiscard]] bool answers(const wire::IpAddr& shared, const wire::IpAddr& host,

@@ -84,14 +84,47 @@ void SharedGroup::down() {
 }
 
 void SharedGroup::leave(TimePoint now) {
-  if (state_ == State::kMember && actions_.advertise(wire::kVrrpLeaves, now))
-    ++counters_.adverts_sent;
+  if (state_ == State::kMember) leave_group(now);
   down();
+}
+
+void SharedGroup::leave_group(TimePoint now) {
+  if (actions_.advertise(wire::kVrrpLeaves, now)) ++counters_.adverts_sent;
+}
+
+void SharedGroup::set_serving(bool serving, TimePoint now) {
+  if (std::exchange(serving_, serving) == serving || state_ == State::kDown) return;
+  if (serving && state_ == State::kListening) member_from_.reset();
+  due_ = now;
+}
+
+/// True if others can serve the hosts of this node, which is to serve none.
+bool SharedGroup::retires() const {
+  return !serving_ && std::any_of(others_.begin(), others_.end(),
+                                  [](const auto& other) { return !other.second.left; });
+}
+
+/// The others may not know hosts that asked before they started.
+void SharedGroup::retire(TimePoint now) {
+  leave_group(now);
+  state_ = State::kListening;
+  member_from_.reset();
+  due_ = now;
+  changed(now);
+  hosts_.for_each([&](SharedHost& host) {
+    if (host.server != own_.guid()) return;
+    host.server = server_of(host.key.port);
+    host.moved_by = own_.guid();
+    host.moved = now;
+    enqueue(host, InformReason::kHandedOver);
+  });
+  log(LogArea::kLink, LogLevel::kNotice, "{}: leaves {} to the other nodes of group {}", name_,
+      wire::to_string(addresses_.front()), config_.vrid);
 }
 
 /// Becomes a member when it has heard the others for long enough.
 void SharedGroup::listen_on(TimePoint now) {
-  if (!actions_.hears()) {
+  if (!actions_.hears() || retires()) {
     member_from_.reset();
     due_ = now + config_.interval / 4;
     return;
@@ -387,6 +420,7 @@ void SharedGroup::tick(TimePoint now) {
   if (state_ == State::kDown) return;
   if (state_ == State::kMember && actions_.gid() != own_) announce(now);
   expire(now);
+  if (state_ == State::kMember && retires()) retire(now);
   if (state_ == State::kListening && due_ <= now) listen_on(now);
   if (state_ == State::kMember && due_ <= now) advertise(now);
   if (review_due_ && *review_due_ <= now) {
@@ -412,7 +446,7 @@ SharedGroupInfo SharedGroup::info(TimePoint now) const {
   info.addresses = addresses_;
   info.vrid = config_.vrid;
   info.state = state_ == State::kMember      ? "member"
-               : state_ == State::kListening ? "listening"
+               : state_ == State::kListening ? (retires() ? "retired" : "listening")
                                              : "down";
   std::map<std::uint64_t, std::size_t> served;
   hosts_.for_each([&](const SharedHost& host) {

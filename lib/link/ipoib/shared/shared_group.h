@@ -90,6 +90,10 @@ class SharedGroup {
   /// This node ends its part in an orderly way: the others serve its hosts at once.
   void leave(TimePoint now);
 
+  /// False: while another member lives, this node is none, and its hosts learn of the others from it.
+  /// It forwards all the same.
+  void set_serving(bool serving, TimePoint now);
+
   /// See SharedAddresses. `source`: see HostTable::heard().
   [[nodiscard]] bool answers(const wire::IpAddr& shared, const wire::IpAddr& host,
                              const std::optional<wire::HwAddr>& hw, std::uint32_t source,
@@ -127,6 +131,9 @@ class SharedGroup {
   };
 
   [[nodiscard]] std::optional<std::uint64_t> server_of(const wire::Gid& host) const;
+  [[nodiscard]] bool retires() const;
+  void retire(TimePoint now);
+  void leave_group(TimePoint now);
   void listen_on(TimePoint now);
   void advertise(TimePoint now);
   void expire(TimePoint now);
@@ -151,6 +158,7 @@ class SharedGroup {
   Jitter jitter_;
   LogLimit log_limit_{std::chrono::seconds(6), 16};
   State state_ = State::kDown;
+  bool serving_ = true;
   wire::Gid own_;  ///< The GID that the others know.
   std::optional<TimePoint> member_from_;
   TimePoint due_{};                         ///< Next advertisement, or look if others are heard.

@@ -90,6 +90,51 @@ TEST(SharedGroup, P18_AMemberThatHearsNothingLeavesAndTakesOverNoHost) {
   expect_all_know_each_other(sim);
 }
 
+/// Rolling restarts: the other member started after the hosts had asked, and knows none of them.
+TEST(SharedGroup, P18_AMemberThatRetiresHandsItsHostsOver) {
+  SharedSim sim{1, 2, 200};
+  sim.settle();
+  expect_one_answer_each(sim);
+  sim.nodes[1]->kill();
+  sim.settle();
+  sim.nodes[1]->restart();
+  sim.settle();
+  std::size_t served = 0;
+  for (const auto& host : sim.hosts) served += host.server == sim.nodes[0]->guid() ? 1 : 0;
+  ASSERT_GT(served, 50U);
+  sim.forget_informed();
+  sim.nodes[0]->group->set_serving(false, sim.now);
+  sim.run_for(500ms);
+  EXPECT_EQ(sim.nodes[0]->group->info(sim.now).state, "retired");
+  EXPECT_EQ(sim.informed(), served) << "each of its hosts, once, and no other";
+  for (const auto& host : sim.hosts) EXPECT_EQ(host.server, sim.nodes[1]->guid());
+  sim.ask_all();
+  sim.run_for(10s);
+  for (const auto& host : sim.hosts) EXPECT_EQ(host.answers, 1U);
+  sim.nodes[0]->group->set_serving(true, sim.now);
+  sim.settle();
+  expect_all_know_each_other(sim);
+  for (const auto& host : sim.hosts) EXPECT_EQ(host.server, sim.winner(host));
+}
+
+TEST(SharedGroup, P18_TheLastMemberRetiresWhenAnotherOneCame) {
+  SharedSim sim{1, 2, 20};
+  sim.nodes[1]->kill();
+  sim.settle();
+  sim.ask_all();
+  sim.run_for(10ms);
+  sim.nodes[0]->group->set_serving(false, sim.now);
+  sim.run_for(30s);
+  EXPECT_TRUE(sim.nodes[0]->group->is_member()) << "no other can serve the hosts";
+  sim.nodes[1]->restart();
+  sim.settle();
+  EXPECT_FALSE(sim.nodes[0]->group->is_member());
+  for (const auto& host : sim.hosts) EXPECT_EQ(host.server, sim.nodes[1]->guid());
+  sim.nodes[1]->kill();
+  sim.settle();
+  EXPECT_TRUE(sim.nodes[0]->group->is_member()) << "it serves them again";
+}
+
 /// Hosts that the first node serves; all have asked.
 std::vector<std::size_t> served_by_first(const SharedSim& sim) {
   std::vector<std::size_t> served;

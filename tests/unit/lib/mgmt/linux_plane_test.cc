@@ -473,7 +473,7 @@ TEST_F(LinuxPlaneTest, P18_NodeWithoutNeighboursToTellRefusesToDrain) {
     });
     EXPECT_EQ(error,
               "a drain would tell no neighbour: no interface is mirrored in Linux, and none has "
-              "router-advertisement");
+              "router-advertisement or shared-address");
   });
 }
 
