@@ -44,7 +44,8 @@ for time in first second; do
   expect "state of the group at the sender" "$(state)" send-only
   base=$(absent)
   sleep 1  # The flow is undisturbed for a second.
-  expect "group_absent while the group is there" "$(absent)" "$base"
+  # The node's own reports to a group of routers, which does not exist here, count as well.
+  (($(absent) - base < 10)) || fail "group_absent while the group is there: $(($(absent) - base)) packets of 200"
   flow_end watch
   expect "lost once delivered" "$(flow watch 'd["lost"]')" 0
   say "delivered $(flow watch "round(1000 * (d['first_at'] - $begin))") ms after node b listens:" \
