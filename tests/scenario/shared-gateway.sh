@@ -116,6 +116,22 @@ row "flow of d meanwhile" printf '%s\n' "$(flow of-d \
   '"longest gap %d ms, %d lost of %d" % (d["longest_gap_ms"], d["lost"], d["lost"] + d["packets"])')"
 expect "packets of host d that were lost" "$(flow of-d 'd["lost"]')" 0
 
+# Gateway b started after host d had asked, and does not know it.
+flow_begin of-d a watch br0 192.168.1.8
+flow_begin from-d d send eth0 5 192.168.1.8
+wait_for 10 "the second flow of host d" grep -q arrived "$LAB_DIR/of-d.error"
+expect "set node drain" "$(cli a "set node drain")" ""
+wait_for 10 "node d to be served by gateway b" served_by d b
+expect "state of gateway a" "$(shared a "(v4['state'], v6['state'])")" "('retired', 'retired')"
+for address in 192.168.1.2 fd00:1::8; do wait_for 10 "host d to reach $address through b" reached d "$address"; done
+expect "set node undrain" "$(cli a "set node undrain")" ""
+wait_for 20 "node d to return to gateway a" served_by d a
+flow_end from-d
+flow_end of-d
+row "gateway a drained and returned, flow of d" printf '%s\n' "$(flow of-d \
+  '"longest gap %d ms, %d lost of %d" % (d["longest_gap_ms"], d["lost"], d["lost"] + d["packets"])')"
+expect "lost by the drain" "$(flow of-d 'd["lost"]')" 0
+
 node_stop b
 wait_for 5 "gateway a to be alone" members_are a 1
 wait_for 5 "node c to be served by gateway a again" served_by c a
