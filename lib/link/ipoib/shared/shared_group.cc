@@ -304,8 +304,10 @@ bool SharedGroup::knows(std::uint64_t member, const SharedHost& host) const {
   return (member == own_.guid() ? *member_from_ : others_.at(member).since) <= host.heard;
 }
 
-/// The first of the members that know the host; 0: none does.
+/// The first of the members that know the host; 0: none does. This node may have heard it before it was
+/// a member, and alone it is the one to inform it.
 std::uint64_t SharedGroup::informer_of(const SharedHost& host) const {
+  if (alive_.size() == 1) return alive_.front();
   const std::uint64_t port = host.key.port.guid();
   std::uint64_t first = 0;
   for (const std::uint64_t member : alive_)
